@@ -1,0 +1,42 @@
+"""Keeps keys and passwords out of files.
+
+No setting of ours holds a secret, but a family or a script may declare one. Whatever is named like one is
+left out of cfg.json and blanked in the recorded command line; the value stays usable in memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_SECRET_NAME = re.compile(
+    r"(^|_)(api_?key|(auth|access)?_?token|secret(_key)?|passw(or)?d|credentials?)$", re.I
+)
+_BLANK = "***"
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting of this name holds something that must not be written down."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy without secrets, also inside nested dictionaries such as `cli_args`."""
+    return {
+        name: without_secrets(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if not is_secret(name)
+    }
+
+
+def redacted_command_line(argv: list[str], typed: Mapping[str, Any]) -> str:
+    """The command line as one string, with the values of secrets blanked.
+
+    The values are searched for rather than the flags, because a flag may have been abbreviated.
+    """
+    secrets = [str(value) for name, value in typed.items() if is_secret(name) and value]
+    line = " ".join(argv)
+    for secret in sorted(secrets, key=len, reverse=True):
+        line = line.replace(secret, _BLANK)
+    return line

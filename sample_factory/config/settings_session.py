@@ -1,0 +1,157 @@
+"""Settings of one training session: how long it runs, how it is run, what it saves, when it gives up.
+
+Read by the session's main loop, the supervisor and the checkpoint writer.
+"""
+
+from __future__ import annotations
+
+from sample_factory.config.setting import Setting, in_group
+
+_STOPPING = in_group(
+    "session",
+    Setting(
+        "train_for_env_steps",
+        int,
+        10_000_000_000,
+        "Stop when every policy has consumed more frames than this, counted over all sessions.",
+        minimum=0,
+    ),
+    Setting(
+        "train_for_seconds",
+        int,
+        10_000_000_000,
+        "Stop when this session has run for longer than this.",
+        minimum=0,
+    ),
+    Setting(
+        "benchmark",
+        bool,
+        False,
+        "Measure speed: stop after two million frames or one million steps; workers do not start staggered.",
+    ),
+    Setting(
+        "sampler_only", bool, False, "Collect experience but never train; measures sampling with a network."
+    ),
+)
+
+_RUNNING = in_group(
+    "session",
+    Setting("seed", int, None, "Seeds everything that can be seeded; None draws a fresh seed.", minimum=0),
+    Setting(
+        "restart_behavior",
+        str,
+        "resume",
+        "What to do with an experiment directory that exists: resume continues it, restart moves it aside to "
+        "<dir>_old0001, overwrite deletes it.",
+        choices=("resume", "restart", "overwrite"),
+    ),
+    Setting(
+        "async_rl",
+        bool,
+        True,
+        "True: collect and train at the same time. False: take turns, so that no experience is outdated.",
+    ),
+    Setting(
+        "serial_mode",
+        bool,
+        False,
+        "Run everything in one process, in a fixed order: repeatable, and a debugger works.",
+    ),
+    Setting(
+        "default_niceness",
+        int,
+        0,
+        "Niceness of the learner; policy workers get 2 more and rollout workers 10 more, 20 at most.",
+        minimum=-20,
+        maximum=20,
+    ),
+)
+
+_CHECKPOINTS = in_group(
+    "checkpoints",
+    Setting("save_every_sec", int, 120, "Seconds between checkpoints.", minimum=1),
+    Setting("keep_checkpoints", int, 3, "Newest checkpoints kept per policy.", minimum=1),
+    Setting(
+        "save_milestones_sec",
+        int,
+        -1,
+        "Seconds between checkpoints that are kept for good; -1 keeps none.",
+        minimum=-1,
+    ),
+    Setting(
+        "save_best_every_sec",
+        int,
+        5,
+        "Seconds between checks whether the policy has become better than its best checkpoint.",
+        minimum=1,
+    ),
+    Setting(
+        "save_best_metric",
+        str,
+        "reward",
+        "Episode statistic that decides which checkpoint is best, for example reward or true_reward.",
+    ),
+    Setting(
+        "save_best_after",
+        int,
+        100_000,
+        "Frames before the first best checkpoint is saved: early averages are noise.",
+        minimum=0,
+    ),
+    Setting(
+        "load_checkpoint_kind",
+        str,
+        "latest",
+        "Which checkpoint a resumed session or an evaluation starts from.",
+        choices=("latest", "best"),
+    ),
+)
+
+_SUPERVISION = in_group(
+    "supervision",
+    Setting(
+        "reset_timeout_seconds",
+        int,
+        120,
+        "Seconds a rollout worker may take to create and reset one environment before it is restarted.",
+        minimum=1,
+    ),
+    Setting(
+        "env_step_timeout_seconds",
+        int,
+        600,
+        "Seconds one environment step may take before its rollout worker counts as stuck and is restarted.",
+        minimum=1,
+    ),
+    Setting(
+        "max_worker_restarts",
+        int,
+        20,
+        "Restarts of rollout and policy workers in one session before it stops with an error.",
+        minimum=0,
+    ),
+    Setting("heartbeat_interval", int, 20, "Seconds between signs of life of a component.", minimum=1),
+    Setting(
+        "heartbeat_reporting_interval",
+        int,
+        180,
+        "Seconds without a sign of life after which a component is reported as stuck.",
+        minimum=1,
+    ),
+    Setting(
+        "shutdown_timeout_seconds",
+        int,
+        10,
+        "Seconds each component gets to finish at the end before it is killed.",
+        minimum=0,
+    ),
+    Setting(
+        "nan_guard_max_skips",
+        int,
+        10,
+        "SGD steps in a row skipped because a loss or gradient is not finite, before the session stops.",
+        minimum=0,
+    ),
+)
+
+SETTINGS = _STOPPING + _RUNNING + _CHECKPOINTS + _SUPERVISION

@@ -1,0 +1,1 @@
+"""Environments: contract, registry, wrappers and families."""

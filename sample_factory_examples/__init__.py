@@ -1,0 +1,1 @@
+"""Scripts to copy: how to bring your own environments and networks."""

@@ -1,0 +1,23 @@
+"""Shows a policy that `train_gym_env` trained.
+
+python -m sample_factory_examples.enjoy_gym_env --algo=APPO --env=gym_CartPole-v1 --experiment=cartpole
+
+The experiment's own cfg.json says how it was trained; flags typed here win over it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from sample_factory.algorithms.appo.enjoy_appo import enjoy
+from sample_factory.config.parsing import parse_args
+
+
+def main() -> int:
+    """Plays the episodes the command line asks for; returns the exit status."""
+    status, _ = enjoy(parse_args(evaluation=True))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""DeepMind Lab: single levels and the DMLab-30 benchmark."""

@@ -1,0 +1,1 @@
+"""Networks: encoders, cores, heads, the actor-critic, and its checkpoints."""

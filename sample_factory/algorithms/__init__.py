@@ -1,0 +1,1 @@
+"""Training algorithms: APPO, and the dummy sampler that measures the speed ceiling."""

@@ -1,0 +1,94 @@
+"""A policy that acts: reads observations from the store, writes actions into it.
+
+Used by policy workers and by rollout workers that run the network themselves; so both placements of inference
+are the same code. Weights are refreshed from the weight store between two calls, never inside one.
+
+Invariant: everything written for a step (actions, their parameters, value, version) comes from one version.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from sample_factory.algorithms.appo.trajectories import TrajectoryStore
+from sample_factory.algorithms.appo.weights import NOT_PUBLISHED, WeightStore
+from sample_factory.model.actor_critic import ActorCritic
+
+
+class Acting(Protocol):
+    """What the workers need of a policy; tests put an echo in its place."""
+
+    version: int
+
+    def refresh(self) -> bool:
+        """Takes newer weights if there are any; False until the first ones are published."""
+
+    def act(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
+        """Chooses actions for the observations at `[slots, rows]` and writes all outputs there."""
+
+
+class ActingPolicy:
+    """One policy's network on the inference side."""
+
+    def __init__(
+        self,
+        model: ActorCritic,
+        weights: WeightStore,
+        store: TrajectoryStore,
+        seed: int,
+        device: torch.device | None = None,
+    ):
+        self._device = device or torch.device("cpu")
+        self._model = model.to(self._device).eval()
+        self._weights = weights
+        self._store = store
+        self._generator = torch.Generator(self._device).manual_seed(seed)
+        self._uses_rnn = store.layout.rnn_state_size > 1
+        self.version = NOT_PUBLISHED
+        # On a CPU these arrays are the model's own memory, so loading them is loading the model.
+        self._state = {name: t.detach() for name, t in model.state_dict().items()}
+        self._arrays = {name: tensor.cpu().numpy() for name, tensor in self._state.items()}
+
+    def refresh(self) -> bool:
+        """See `Acting`."""
+        if self._weights.version != self.version:
+            loaded = self._weights.load(self._arrays)
+            if loaded != NOT_PUBLISHED:
+                self.version = loaded
+                if self._device.type != "cpu":
+                    for name, tensor in self._state.items():
+                        tensor.copy_(torch.from_numpy(self._arrays[name]))
+        return self.version != NOT_PUBLISHED
+
+    @torch.inference_mode()
+    def act(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
+        """See `Acting`."""
+        store = self._store
+        obs = {key: self._to_device(array[slots, rows]) for key, array in store.obs.items()}
+        output = self._model.act(obs, self._to_device(store.rnn_states[slots, rows]))
+        distribution = self._model.action_distribution(output.action_params, obs)
+        actions = distribution.sample(self._generator)
+        columns = (
+            actions,
+            output.action_params,
+            distribution.log_prob(actions)[:, None],
+            output.values[:, None],
+        )
+        store.outputs[slots, rows] = torch.cat(columns, dim=1).cpu().numpy()
+        store.policy_versions[slots, rows] = self.version
+        if self._uses_rnn:
+            store.rnn_states[slots, rows + 1] = output.rnn_states.cpu().numpy()
+
+    def _to_device(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._device, non_blocking=True)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """State of the sampling generator, for a bit-exact resume."""
+        return {"generator": self._generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Continues the stream of random numbers."""
+        self._generator.set_state(state["generator"])

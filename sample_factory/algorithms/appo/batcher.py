@@ -1,0 +1,127 @@
+"""The batcher: collects the slots of one policy, copies them into a batch, frees them.
+
+The copy has a reason: slots go back to the rollout workers at once, so sampling goes on while the learner
+trains. Trajectories that are too old are dropped here, before they cost a forward pass.
+
+Invariant: a slot is released exactly once, after its last read. Which slots are waiting is what the ledger
+says: messages only tell when to look, so neither a lost one nor one too many does harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sample_factory.algorithms.appo.board import Board
+from sample_factory.algorithms.appo.messages import SlotsFreed, TrajectoryReady, decode, encode
+from sample_factory.algorithms.appo.trajectories import SlotLedger, TrajectoryStore
+from sample_factory.processes.channels import Channel
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Trajectories `[N, T, ...]` by name; observations and recurrent states have T+1 rows."""
+
+    arrays: dict[str, np.ndarray]
+    obs: dict[str, np.ndarray]
+
+    @property
+    def num_trajectories(self) -> int:
+        """N."""
+        return int(self.arrays["rewards"].shape[0])
+
+
+class Batcher:
+    """Ready slots of one policy, oldest first."""
+
+    def __init__(
+        self,
+        policy_id: int,
+        store: TrajectoryStore,
+        ledger: SlotLedger,
+        board: Board,
+        inbox: Channel,
+        rollout_inboxes: Sequence[Channel],
+    ):
+        self._policy_id = policy_id
+        self._store = store
+        self._ledger = ledger
+        self._board = board
+        self._inbox = inbox
+        self._rollout_inboxes = rollout_inboxes
+        self._ready: dict[int, None] = {}  # a set that keeps its order
+        self.discarded = 0  # trajectories dropped for their age
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def receive(self, timeout: float = 0.0) -> None:
+        """Notes the slots that have become ready."""
+        records = self._inbox.receive(timeout)
+        messages = [decode(record) for record in records]
+        told = [message.slot for message in messages if isinstance(message, TrajectoryReady)]
+        self._ready |= {slot: None for slot in told if self._ledger.is_awaited_by(slot, self._policy_id)}
+        if not records:
+            self.recover()
+
+    def recover(self) -> None:
+        """Finds ready slots that nobody tells of: their worker, or the learner before this one, has died."""
+        self._ready |= dict.fromkeys(self._ledger.awaited_by(self._policy_id).tolist())
+
+    def discard_older_than(self, version: int) -> None:
+        """Drops trajectories in which even the newest step of this policy was chosen before `version`."""
+        stale = [slot for slot in self._ready if self._newest_version(slot) < version]
+        if stale:
+            for slot in stale:
+                del self._ready[slot]
+            self.discarded += len(stale)
+            self._release(np.array(stale))
+
+    def _newest_version(self, slot: int) -> int:
+        mine = self._store.policy_ids[slot] == self._policy_id
+        return int(self._store.policy_versions[slot][mine].max(initial=-1))
+
+    def take(self, count: int) -> Batch | None:
+        """Copies the `count` oldest trajectories into a batch, frees their slots; None if there are fewer."""
+        if len(self._ready) < count:
+            return None
+        slots = np.array(list(self._ready)[:count])
+        for slot in slots.tolist():
+            del self._ready[slot]
+        store = self._store
+        names = (
+            "rnn_states",
+            "outputs",
+            "policy_versions",
+            "policy_ids",
+            "rewards",
+            "dones",
+            "time_outs",
+            "frames",
+        )
+        batch = Batch(
+            arrays={name: store.arrays[name][slots] for name in names},
+            obs={key: array[slots] for key, array in store.obs.items()},
+        )
+        self._release(slots)
+        return batch
+
+    def _release(self, slots: np.ndarray) -> None:
+        self._ledger.release(slots, self._policy_id)
+        self.wake_waiting_workers()
+
+    def wake_waiting_workers(self) -> None:
+        """Tells rollout workers that wait for slots, or for this policy's pause to end, to look again."""
+        for worker_id in np.flatnonzero(self._board.waiting).tolist():
+            self._board.waiting[worker_id] = False  # so that a worker busy elsewhere is told only once
+            self._rollout_inboxes[worker_id].send([encode(SlotsFreed())])
+
+    def ready_slots(self) -> list[int]:
+        """The slots waiting to be batched, oldest first."""
+        return list(self._ready)
+
+    def restore_ready_slots(self, slots: Sequence[int]) -> None:
+        """Continues with the slots of a saved session."""
+        self._ready = dict.fromkeys(slots)

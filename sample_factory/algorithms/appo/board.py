@@ -1,0 +1,108 @@
+"""The board: small shared numbers that everybody may read and exactly one component writes.
+
+| array | written by | read by |
+|---|---|---|
+| env_steps, samples, iterations, paused, lag | the learner of that policy | session, rollout workers |
+| best_metric | the session | learners |
+| split_* | the rollout worker of that row | policy workers |
+| collected, sampled_frames | the rollout worker of that row | learners, session |
+| waiting | set by the rollout worker of that row | learners, which clear it when they wake the worker |
+| seconds | the component of that row | session |
+
+Invariant: one writer per element, so no lock is needed. (Two may clear `waiting`; a wake-up too many does no
+harm.) For a rollout worker that died the session writes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from enum import IntEnum
+
+import numpy as np
+
+from sample_factory.algorithms.appo.messages import next_tick
+from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
+
+
+class Activity(IntEnum):
+    """What a component spends its time on."""
+
+    ENVIRONMENT = 0
+    INFERENCE = 1
+    TRAINING = 2
+    BATCHING = 3
+    WAITING = 4
+    OTHER = 5
+
+
+class Lag(IntEnum):
+    """Columns of the policy lag of the last batch."""
+
+    MIN = 0
+    AVG = 1
+    MAX = 2
+
+
+class Board:
+    """Typed access to the shared numbers."""
+
+    def __init__(self, arrays: SharedArrays):
+        self.env_steps: np.ndarray = arrays["env_steps"]  # frames this policy's learner has consumed
+        self.samples: np.ndarray = arrays["samples"]
+        self.iterations: np.ndarray = arrays["iterations"]  # training iterations finished in this run
+        self.paused: np.ndarray = arrays["paused"]  # learner: no new trajectories for me
+        self.lag: np.ndarray = arrays["lag"]
+        self.best_metric: np.ndarray = arrays["best_metric"]  # what --save_best_metric is now; NaN: unknown
+        self.split_ticks: np.ndarray = arrays["split_ticks"]  # of the last request; others are void
+        self.split_slots: np.ndarray = arrays["split_slots"]
+        self.split_policies: np.ndarray = arrays["split_policies"]
+        self.split_rows: np.ndarray = arrays["split_rows"]
+        self.collected: np.ndarray = arrays["collected"]  # trajectories each split has handed over
+        self.waiting: np.ndarray = arrays["waiting"]  # worker waits for slots or for a pause to end
+        self.sampled_frames: np.ndarray = arrays["sampled_frames"]
+        self.seconds: np.ndarray = arrays["seconds"]  # [components, activities]
+
+    @staticmethod
+    def specs(
+        num_policies: int, num_workers: int, num_splits: int, agents_per_split: int, num_components: int
+    ) -> dict[str, ArraySpec]:
+        """The board's arrays."""
+        splits = (num_workers, num_splits)
+        return {
+            "env_steps": ArraySpec((num_policies,), "int64"),
+            "samples": ArraySpec((num_policies,), "int64"),
+            "iterations": ArraySpec((num_policies,), "int64"),
+            "paused": ArraySpec((num_policies,), "bool"),
+            "lag": ArraySpec((num_policies, len(Lag)), "float64", fill=-1),
+            "best_metric": ArraySpec((num_policies,), "float64", fill=math.nan),
+            "split_ticks": ArraySpec(splits, "int64"),
+            "split_slots": ArraySpec((*splits, agents_per_split), "int64"),
+            "split_policies": ArraySpec((*splits, agents_per_split), "int16"),
+            "split_rows": ArraySpec(splits, "int64"),
+            "collected": ArraySpec(splits, "int64"),
+            "waiting": ArraySpec((num_workers,), "bool"),
+            "sampled_frames": ArraySpec((num_workers,), "int64"),
+            "seconds": ArraySpec((num_components, len(Activity)), "float64"),
+        }
+
+    def withdraw_requests(self, worker_id: int) -> None:
+        """Makes policy workers ignore what a rollout worker that died had asked for."""
+        self.split_ticks[worker_id] = [next_tick(int(tick)) for tick in self.split_ticks[worker_id]]
+
+
+class Stopwatch:
+    """Books a component's time on the board: each `switch` ends one activity and starts the next."""
+
+    def __init__(self, board: Board, component_index: int):
+        self._seconds = board.seconds[component_index]
+        self._activity = Activity.OTHER
+        self._since = time.perf_counter()
+
+    def switch(self, activity: Activity) -> Activity:
+        """Starts booking to `activity`; returns the one that was running."""
+        now = time.perf_counter()
+        previous = self._activity
+        self._seconds[previous] += now - self._since
+        self._activity, self._since = activity, now
+        return previous

@@ -1,0 +1,291 @@
+"""The learner: one policy's network, optimiser and counters, and the gradient step.
+
+Knows nothing of processes, slots or files: batches come in, weights and numbers come out, and its whole state
+goes into a checkpoint and comes back.
+
+Invariant: the policy version counts SGD steps; a step whose loss or gradient is not finite changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sample_factory.algorithms.appo.batcher import Batch
+from sample_factory.algorithms.appo.objective import Objective, compute_objective, with_gae
+from sample_factory.algorithms.appo.training_data import (
+    Provenance,
+    TrainingData,
+    cut_into_segments,
+    minibatches,
+    to_training_data,
+)
+from sample_factory.algorithms.appo.training_statistics import fraction_clipped, minibatch_scalars
+from sample_factory.algorithms.appo.trajectories import TrajectoryLayout
+from sample_factory.config.config import Config
+from sample_factory.model.actor_critic import ActorCritic
+from sample_factory.model.cpc import CpcLoss
+from sample_factory.rl.losses import masked_mean
+from sample_factory.rl.lr_schedules import KlBounds, LrSchedule, make_lr_schedule
+from sample_factory.rl.optimizers import Lamb
+
+log = logging.getLogger("sample_factory")
+
+NO_PROGRESS = 1e-6  # a further epoch that changes the policy loss by less than this is not worth its time
+LAG_BINS = 64
+_KL_SCHEDULES = ("kl_adaptive_minibatch", "kl_adaptive_epoch")
+
+
+class NonFiniteTrainingError(RuntimeError):
+    """Losses or gradients have not been finite for too many steps in a row."""
+
+
+@dataclass
+class IterationResult:
+    """What one training iteration did."""
+
+    frames: int
+    samples: int
+    sgd_steps: int
+    lags: np.ndarray  # of the steps this policy chose
+    scalars: dict[str, float] = field(default_factory=dict)  # filled when asked for
+
+    def lag_histogram(self) -> list[int]:
+        """Steps by policy lag; the last bin also counts everything beyond it."""
+        return np.bincount(np.clip(self.lags, 0, LAG_BINS - 1), minlength=LAG_BINS).tolist()
+
+
+class Learner:
+    """Trains one policy on batches of its trajectories."""
+
+    def __init__(
+        self,
+        policy_id: int,
+        cfg: Config,
+        model: ActorCritic,
+        layout: TrajectoryLayout,
+        device: torch.device,
+        seed: int = 0,
+    ):
+        self.policy_id = policy_id
+        self.cfg = cfg
+        self.model = model.to(device)
+        self.device = device
+        self.policy_version = 0
+        self.env_steps = 0
+        self.samples = 0
+        self.skipped_steps = 0  # SGD steps left out because something was not finite
+        self._skipped_in_a_row = 0
+        self._layout = layout
+        self._generator = torch.Generator().manual_seed(seed)
+        self._aux_loss = _make_aux_loss(cfg, self.model).to(device) if cfg.use_cpc else None
+        self._parameters = list(self.model.parameters())
+        self._optimizer = _make_optimizer(cfg, [*self._parameters, *self._aux_parameters()])
+        self._lr_schedule = _make_schedule(cfg)
+        self._needs_kl = cfg.lr_schedule in _KL_SCHEDULES
+
+    def _aux_parameters(self) -> list[Tensor]:
+        return list(self._aux_loss.parameters()) if self._aux_loss is not None else []
+
+    def train(
+        self, batch: Batch, after_step: Callable[[], None], with_statistics: bool = False
+    ) -> IterationResult:
+        """One iteration: `ppo_epochs` passes over the batch.
+
+        Args:
+            batch: whole trajectories.
+            after_step: called after every SGD step, with `policy_version` already raised.
+            with_statistics: also fill `scalars`, which costs time.
+        """
+        cfg = self.cfg
+        provenance = self._provenance(batch)
+        result = self.count(batch)
+        if not provenance.valids.any():
+            return result
+        data = self._prepare(batch, provenance.valids)
+        last = self._run_epochs(data, result, after_step)
+        if with_statistics and last is not None:
+            result.scalars = minibatch_scalars(last, self.model, self._optimizer) | {
+                "fraction_clipped": float(
+                    fraction_clipped(last.ratios[last.data.valids], cfg.ppo_clip_ratio)
+                ),
+                "valids_fraction": float(provenance.valids.mean()),
+                "same_policy_fraction": float(provenance.own.mean()),
+                "lr": self._lr_schedule.current_lr(),
+                "num_sgd_steps": float(result.sgd_steps),
+                "skipped_steps": float(self.skipped_steps),
+            }
+        return result
+
+    def count(self, batch: Batch) -> IterationResult:
+        """Counts a batch as consumed; all that happens to it with `--sampler_only=True`."""
+        provenance = self._provenance(batch)
+        frames = int(batch.arrays["frames"][provenance.own].sum())
+        samples = int(provenance.own.sum())
+        self.env_steps += frames
+        self.samples += samples
+        return IterationResult(frames, samples, sgd_steps=0, lags=provenance.lags)
+
+    def _provenance(self, batch: Batch) -> Provenance:
+        return Provenance.of(batch, self.policy_id, self.policy_version, self.cfg.max_policy_lag)
+
+    def _prepare(self, batch: Batch, valids: np.ndarray) -> TrainingData:
+        cfg = self.cfg
+        data, rnn_states = to_training_data(batch, self._layout, valids, self.device)
+        steps = data.rewards.shape[1]
+        if self.model.obs_normalizers:
+            self.model.update_obs_normalizers({k: v[:, :steps] for k, v in data.obs.items()}, data.valids)
+        if cfg.with_vtrace:
+            return data
+        with torch.no_grad():
+            last_obs = {key: value[:, -1] for key, value in data.obs.items()}
+            bootstrap = self.model.act(last_obs, rnn_states[:, -1]).values
+        data = with_gae(data, bootstrap, cfg, self.model.returns_normalizer)
+        return cut_into_segments(data, rnn_states, cfg.recurrence)
+
+    def _run_epochs(
+        self, data: TrainingData, result: IterationResult, after_step: Callable[[], None]
+    ) -> Objective | None:
+        cfg = self.cfg
+        count = cfg.num_batches_per_iteration
+        shuffle = count > 1 if cfg.shuffle_minibatches is None else cfg.shuffle_minibatches
+        last, previous_loss = None, None
+        for _ in range(cfg.ppo_epochs):
+            policy_losses, divergences = [], []
+            for minibatch in minibatches(data, count, shuffle, self._generator):
+                objective = compute_objective(self.model, minibatch, cfg)
+                kl = self._mean_kl(objective)
+                if self._sgd_step(objective, kl):
+                    result.sgd_steps += 1
+                    after_step()
+                policy_losses.append(float(objective.policy_loss.detach()))
+                divergences.append(kl)
+                last = objective
+            self._lr_schedule.after_epoch(float(np.mean(divergences)))
+            loss = float(np.mean(policy_losses))
+            if previous_loss is not None and abs(loss - previous_loss) < NO_PROGRESS:
+                break
+            previous_loss = loss
+        return last
+
+    def _mean_kl(self, objective: Objective) -> float:
+        if not self._needs_kl:
+            return 0.0
+        with torch.no_grad():
+            return float(
+                masked_mean(objective.distribution.kl(objective.old_distribution), objective.data.valids)
+            )
+
+    def _sgd_step(self, objective: Objective, kl: float) -> bool:
+        """Steps the optimiser; returns False, and changes nothing, if anything is not finite."""
+        total = objective.total
+        components = objective.components()
+        if self._aux_loss is not None:
+            components["aux_loss"] = self._aux_loss(
+                core_outputs=objective.output.core_outputs,
+                encodings=objective.output.encodings,
+                actions=objective.data.actions,
+                dones=objective.data.dones,
+                valids=objective.data.valids,
+                generator=self._generator,
+            )
+            total = total + components["aux_loss"]
+        self._optimizer.zero_grad(set_to_none=True)
+        if not bool(torch.isfinite(total)):
+            return self._skip(_name_not_finite(components))
+        total.backward()
+        limit = self.cfg.max_grad_norm if self.cfg.max_grad_norm > 0 else float("inf")
+        norm = torch.nn.utils.clip_grad_norm_(self._parameters, limit)
+        if not bool(torch.isfinite(norm)):
+            grads = {
+                f"gradient of {n}": p.grad for n, p in self.model.named_parameters() if p.grad is not None
+            }
+            return self._skip(_name_not_finite(grads))
+        if self._aux_loss is not None:
+            torch.nn.utils.clip_grad_norm_(self._aux_parameters(), limit)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._lr_schedule.current_lr()
+        self._optimizer.step()
+        self._lr_schedule.after_minibatch(kl)
+        self.policy_version += 1
+        self._skipped_in_a_row = 0
+        return True
+
+    def _skip(self, culprit: str) -> bool:
+        self._optimizer.zero_grad(set_to_none=True)
+        self.skipped_steps += 1
+        self._skipped_in_a_row += 1
+        log.error("Policy %d: %s is not finite; the SGD step is skipped.", self.policy_id, culprit)
+        if self._skipped_in_a_row >= self.cfg.nan_guard_max_skips:
+            raise NonFiniteTrainingError(
+                f"{self._skipped_in_a_row} SGD steps in a row were not finite, last {culprit}; the last good "
+                f"checkpoint is kept. Try a smaller --learning_rate (now {self.cfg.learning_rate:g}) or "
+                f"--max_grad_norm (now {self.cfg.max_grad_norm:g})."
+            )
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything a resumed session needs, as tensors, numbers and strings."""
+        state: dict[str, Any] = {
+            "train_step": self.policy_version,
+            "env_steps": self.env_steps,
+            "samples": self.samples,
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "lr_schedule": self._lr_schedule.state_dict(),
+            "rng": self._generator.get_state(),
+            "torch_rng": torch.get_rng_state(),
+        }
+        if self._aux_loss is not None:
+            state["aux_loss_module"] = self._aux_loss.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues where a checkpoint was taken."""
+        self.policy_version = int(state["train_step"])
+        self.env_steps = int(state["env_steps"])
+        self.samples = int(state.get("samples", 0))
+        self.model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._lr_schedule.load_state_dict(state.get("lr_schedule", {}))
+        if "rng" in state:
+            self._generator.set_state(state["rng"].cpu())
+            torch.set_rng_state(state["torch_rng"].cpu())
+        if self._aux_loss is not None and "aux_loss_module" in state:
+            self._aux_loss.load_state_dict(state["aux_loss_module"])
+
+
+def _make_aux_loss(cfg: Config, model: ActorCritic) -> CpcLoss:
+    return CpcLoss(cfg, model.action_space, model.core_out_size, model.encoder_out_size)
+
+
+def _make_optimizer(cfg: Config, parameters: list[Tensor]) -> torch.optim.Optimizer:
+    betas = (cfg.adam_beta1, cfg.adam_beta2)
+    if cfg.optimizer == "lamb":
+        return Lamb(parameters, lr=cfg.learning_rate, betas=betas, eps=cfg.adam_eps)
+    return torch.optim.Adam(parameters, lr=cfg.learning_rate, betas=betas, eps=cfg.adam_eps, fused=True)
+
+
+def _make_schedule(cfg: Config) -> LrSchedule:
+    steps_per_batch = cfg.batch_size * cfg.num_batches_per_iteration
+    frameskip = cfg.env_frameskip or 1
+    iterations = cfg.train_for_env_steps // (steps_per_batch * frameskip)
+    return make_lr_schedule(
+        cfg.lr_schedule,
+        learning_rate=cfg.learning_rate,
+        kl_bounds=KlBounds(cfg.lr_schedule_kl_threshold, cfg.lr_adaptive_min, cfg.lr_adaptive_max),
+        total_updates=iterations * cfg.num_batches_per_iteration * cfg.ppo_epochs,
+    )
+
+
+def _name_not_finite(tensors: dict[str, Tensor]) -> str:
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            return name
+    return "the total loss"

@@ -1,0 +1,237 @@
+"""The learner as a component: batcher and learner together, publishing weights and saving checkpoints.
+
+Invariant: what is published and what is saved is always the learner's state between two SGD steps.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from sample_factory.algorithms.appo.batcher import Batch, Batcher
+from sample_factory.algorithms.appo.board import Activity, Board, Lag, Stopwatch
+from sample_factory.algorithms.appo.learner import IterationResult, Learner
+from sample_factory.algorithms.appo.plan import Plan
+from sample_factory.algorithms.appo.weights import WeightStore
+from sample_factory.config.config import Config
+from sample_factory.model.checkpoints import CheckpointError, CheckpointStore
+from sample_factory.monitoring.reports import TrainReport
+from sample_factory.monitoring.summaries import train_summary_due
+from sample_factory.processes.channels import Reporter
+
+log = logging.getLogger("sample_factory")
+
+BEST_IMPROVEMENT = 1e-3
+
+
+def checkpoint_store(cfg: Config, directory: Path, policy_id: int) -> CheckpointStore:
+    """Where one policy's checkpoints are."""
+    return CheckpointStore(directory / f"checkpoint_p{policy_id}", keep=cfg.keep_checkpoints)
+
+
+@dataclass(frozen=True)
+class LearnerLinks:
+    """What a learner shares with the others."""
+
+    board: Board
+    weights: WeightStore
+    reporter: Reporter
+    beat: Callable[[], None]
+    stopwatch: Stopwatch
+    directory: Path
+
+
+class LearnerWorker:
+    """Takes batches, trains, publishes, saves."""
+
+    def __init__(
+        self, learner: Learner, batcher: Batcher, links: LearnerLinks, plan: Plan, is_restart: bool = False
+    ):
+        self.learner = learner
+        self.batcher = batcher
+        self._links = links
+        self._plan = plan
+        self._cfg = learner.cfg
+        self._board = links.board
+        self._watch = links.stopwatch
+        self._checkpoints = checkpoint_store(self._cfg, links.directory, learner.policy_id)
+        self._arrays = {name: t.detach().cpu() for name, t in learner.model.state_dict().items()}
+        self._best = -math.inf
+        self.iterations = 0  # of this run; continues over a bit-exact resume
+        now = time.monotonic()
+        self._last_save = self._last_best_check = self._last_milestone = now
+        self._last_summary = -math.inf
+        self._saved_version = -1
+        self._load()
+        if is_restart:
+            batcher.recover()
+        self._publish()
+        self._note_counters()
+        self._board.paused[learner.policy_id] = False
+
+    def _load(self) -> None:
+        best = self._cfg.load_checkpoint_kind == "best"
+        checkpoint = self._checkpoints.load_best() if best else self._checkpoints.load_latest()
+        if checkpoint is None:
+            log.info("Policy %d starts from scratch.", self.learner.policy_id)
+            return
+        self.learner.load_state_dict(checkpoint.state)
+        self._best = float(checkpoint.state.get("best_performance", -math.inf))
+        self._saved_version = self.learner.policy_version
+        log.info(
+            "Policy %d resumes at version %d with %d frames.",
+            self.learner.policy_id,
+            self.learner.policy_version,
+            self.learner.env_steps,
+        )
+
+    def poll(self, timeout: float) -> None:
+        """Trains on one batch if there is one; waits for trajectories otherwise."""
+        learner, batcher = self.learner, self.batcher
+        self._watch.switch(Activity.WAITING)
+        batcher.receive(0.0 if len(batcher) >= self._slots_per_batch() else timeout)
+        self._watch.switch(Activity.BATCHING)
+        batcher.discard_older_than(learner.policy_version - self._cfg.max_policy_lag + 1)
+        batch = batcher.take(self._slots_per_batch())
+        self._update_pause(training=batch is not None)
+        if batch is not None:
+            self._watch.switch(Activity.TRAINING)
+            self._train(batch)
+            self._update_pause(training=False)
+        self._watch.switch(Activity.OTHER)
+        self._save_if_due()
+
+    def _slots_per_batch(self) -> int:
+        return int(self._cfg.batch_size * self._cfg.num_batches_per_iteration // self._cfg.rollout)
+
+    def _update_pause(self, training: bool) -> None:
+        """Stops new trajectories while more are ready than the backlog allows."""
+        policy_id = self.learner.policy_id
+        limit = self._plan.backlog_slots + (0 if training else self._slots_per_batch())
+        pause = bool(self._cfg.async_rl) and len(self.batcher) >= limit
+        resumed = self._board.paused[policy_id] and not pause
+        self._board.paused[policy_id] = pause
+        if resumed:
+            self.batcher.wake_waiting_workers()
+
+    def _train(self, batch: Batch) -> None:
+        learner = self.learner
+        version = learner.policy_version
+        due = train_summary_due(version, time.monotonic() - self._last_summary)
+        if self._cfg.sampler_only:
+            result = learner.count(batch)
+        else:
+            result = learner.train(batch, self._after_step, with_statistics=due)
+        self.iterations += 1
+        self._note_counters()
+        self._note_lag(result)
+        self._board.iterations[learner.policy_id] = self.iterations
+        self.batcher.wake_waiting_workers()
+        if due:
+            self._last_summary = time.monotonic()
+            self._report(result)
+
+    def _after_step(self) -> None:
+        self._links.beat()
+        self._publish()
+        if self._saved_version < 0:  # a run that dies early still has something to resume from
+            self.save()
+
+    def _publish(self) -> None:
+        for name, tensor in self.learner.model.state_dict().items():
+            if tensor.device.type != "cpu":
+                self._arrays[name].copy_(tensor)
+        arrays = {name: tensor.numpy() for name, tensor in self._arrays.items()}
+        self._links.weights.publish(arrays, self.learner.policy_version)
+
+    def _note_counters(self) -> None:
+        policy_id = self.learner.policy_id
+        self._board.env_steps[policy_id] = self.learner.env_steps
+        self._board.samples[policy_id] = self.learner.samples
+
+    def _note_lag(self, result: IterationResult) -> None:
+        if len(result.lags):
+            lag = self._board.lag[self.learner.policy_id]
+            lag[Lag.MIN], lag[Lag.AVG], lag[Lag.MAX] = (
+                result.lags.min(),
+                result.lags.mean(),
+                result.lags.max(),
+            )
+
+    def _report(self, result: IterationResult) -> None:
+        learner = self.learner
+        scalars = dict(result.scalars)
+        if len(result.lags):
+            scalars["version_diff_min"] = float(result.lags.min())
+            scalars["version_diff_avg"] = float(result.lags.mean())
+            scalars["version_diff_max"] = float(result.lags.max())
+        consumed = self.iterations * self._slots_per_batch()
+        scalars["discarded_rollouts"] = float(self.batcher.discarded)
+        scalars["discarding_rate"] = self.batcher.discarded / max(1, consumed + self.batcher.discarded)
+        scalars["memory_learner"] = psutil.Process().memory_info().rss / 2**20
+        self._links.reporter.send(
+            TrainReport(
+                policy_id=learner.policy_id,
+                policy_version=learner.policy_version,
+                env_steps=learner.env_steps,
+                scalars=scalars,
+                lag_histogram=result.lag_histogram(),
+            )
+        )
+
+    def _save_if_due(self) -> None:
+        now = time.monotonic()
+        if now - self._last_save >= self._cfg.save_every_sec:
+            self.save()
+        if now - self._last_best_check >= self._cfg.save_best_every_sec:
+            self._last_best_check = now
+            self._save_if_best()
+
+    def save(self) -> None:
+        """Writes a checkpoint, and a milestone when one is due; a failing disk is reported, not fatal."""
+        learner, cfg = self.learner, self._cfg
+        now = self._last_save = time.monotonic()
+        if learner.policy_version == self._saved_version:
+            return
+        milestone = cfg.save_milestones_sec > 0 and now - self._last_milestone >= cfg.save_milestones_sec
+        try:
+            path = self._checkpoints.save(
+                self._state(), policy_version=learner.policy_version, env_steps=learner.env_steps
+            )
+            if milestone:
+                self._checkpoints.save_milestone(path)
+                self._last_milestone = now
+        except CheckpointError as error:
+            log.error("%s Training goes on; saving is tried again in %d s.", error, cfg.save_every_sec)
+            return
+        self._saved_version = learner.policy_version
+
+    def _save_if_best(self) -> None:
+        learner, cfg = self.learner, self._cfg
+        value = float(self._board.best_metric[learner.policy_id])
+        if learner.env_steps < cfg.save_best_after or not value > self._best + BEST_IMPROVEMENT:
+            return
+        self._best = value
+        try:
+            self._checkpoints.save_best(
+                self._state(),
+                policy_version=learner.policy_version,
+                env_steps=learner.env_steps,
+                metric=cfg.save_best_metric,
+                value=value,
+            )
+        except CheckpointError as error:
+            log.error("%s Training goes on.", error)
+
+    def _state(self) -> dict[str, object]:
+        return self.learner.state_dict() | {"best_performance": self._best}
+
+    def close(self) -> None:
+        """Saves what has been learned since the last checkpoint."""
+        self.save()

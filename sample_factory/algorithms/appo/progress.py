@@ -1,0 +1,177 @@
+"""The session's view of its own progress: statistics, the console, the summaries and the verdict.
+
+Fed with the components' reports and the board; writes nothing but logs and summaries.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from sample_factory.algorithms.appo.board import Board, Lag
+from sample_factory.algorithms.appo.plan import Plan
+from sample_factory.algorithms.appo.verdict import Verdict, judge
+from sample_factory.config.config import Config
+from sample_factory.envs.extra_summaries import ExtraSummaries
+from sample_factory.monitoring.console import ProgressDisplay, SessionStatus, collected_line
+from sample_factory.monitoring.reports import EpisodeReport, TrainReport
+from sample_factory.monitoring.statistics import EpisodeStatistics, FpsMeter
+from sample_factory.monitoring.summaries import Summaries, episodic_summary_due
+
+log = logging.getLogger("sample_factory")
+
+FPS_RECORD_SEC = 1.0
+VERDICT_SEC = 60.0
+
+
+class Progress:
+    """Everything that is counted, shown and written about a session."""
+
+    def __init__(self, cfg: Config, plan: Plan, board: Board, directory: Path, extra: ExtraSummaries):
+        self._cfg = cfg
+        self._plan = plan
+        self._board = board
+        self._extra = extra
+        self._started = time.monotonic()
+        self.episodes = EpisodeStatistics(cfg.stats_avg)
+        self._fps = FpsMeter()
+        self._summaries = Summaries(directory, plan.num_policies, cfg.flush_summaries_interval)
+        self._display = ProgressDisplay(cfg.experiment, cfg.progress)
+        self._first_env_steps: np.ndarray | None = None
+        self._first_samples = np.zeros(plan.num_policies, np.int64)
+        self._learning_since = self._started
+        self._last_record = self._last_summary = self._last_verdict = self._started
+        self._judged_seconds = board.seconds.copy()
+        self._verdict: Verdict | None = None
+
+    @property
+    def draws_on_screen(self) -> bool:
+        """Whether a live display owns the terminal."""
+        return self._display.live
+
+    @property
+    def elapsed_sec(self) -> float:
+        """Seconds since the session started."""
+        return time.monotonic() - self._started
+
+    def learners_are_up(self) -> None:
+        """Takes the counters that checkpoints brought as the zero of this session."""
+        self._first_env_steps = self._board.env_steps.copy()
+        self._first_samples = self._board.samples.copy()
+        self._learning_since = time.monotonic()
+        self._judged_seconds = self._board.seconds.copy()
+
+    def frames_this_session(self) -> int:
+        """Frames consumed by all learners since they came up."""
+        if self._first_env_steps is None:
+            return 0
+        return int((self._board.env_steps - self._first_env_steps).sum())
+
+    def samples_this_session(self) -> int:
+        """Steps consumed by all learners since they came up."""
+        return (
+            int((self._board.samples - self._first_samples).sum()) if self._first_env_steps is not None else 0
+        )
+
+    def take(self, report: Any) -> None:
+        """Takes one report of a component."""
+        if isinstance(report, list):
+            for episode in report:
+                self._take_episode(episode)
+        elif isinstance(report, TrainReport):
+            self._summaries.write_train(report)
+
+    def _take_episode(self, episode: EpisodeReport) -> None:
+        self.episodes.add(episode.policy_id, episode)
+        self._extra.on_episode(episode.policy_id, episode.extra)
+
+    def update(self) -> None:
+        """Shows and writes whatever is due; call it as often as you like."""
+        now = time.monotonic()
+        if now - self._last_record >= FPS_RECORD_SEC:
+            self._last_record = now
+            self._fps.record(self._board.env_steps.tolist(), self._board.samples.tolist())
+            self._note_best_metric()
+            self._display.update(self._status())
+        if episodic_summary_due(self._cfg.experiment_summaries_interval, now - self._last_summary):
+            self._last_summary = now
+            self._write_summaries()
+        if now - self._last_verdict >= VERDICT_SEC:
+            self._last_verdict = now
+            self._judge()
+
+    def _note_best_metric(self) -> None:
+        """Tells the learners how good their policies are, once enough episodes say so."""
+        for policy_id in range(self._plan.num_policies):
+            window = self.episodes.summary(policy_id, self._cfg.save_best_metric)
+            if window is not None and window.count >= self._cfg.stats_avg:
+                self._board.best_metric[policy_id] = window.mean
+
+    def _status(self) -> SessionStatus:
+        lag = self._board.lag[0]
+        known = lag[Lag.MIN] >= 0
+        return SessionStatus(
+            env_steps=self._board.env_steps.tolist(),
+            target_env_steps=self._cfg.train_for_env_steps,
+            fps=self._fps.fps(),
+            samples=self.samples_this_session(),
+            throughput=self._fps.throughput(),
+            lag=(lag[Lag.MIN], lag[Lag.AVG], lag[Lag.MAX]) if known else None,
+            rewards=[self.episodes.mean(p, "reward") for p in range(self._plan.num_policies)],
+            elapsed_sec=self.elapsed_sec,
+            verdict=self._verdict.sentence if self._verdict is not None else "",
+        )
+
+    def _write_summaries(self) -> None:
+        env_steps = self._board.env_steps.tolist()
+        for policy_id in range(self._plan.num_policies):
+            self._summaries.write_episodes(policy_id, env_steps[policy_id], self.episodes, self.elapsed_sec)
+            self._summaries.write(policy_id, env_steps[policy_id], self._extra.collect(policy_id))
+        fps = self._fps.fps()[0]
+        if math.isfinite(fps):
+            memory_mb = psutil.Process().memory_info().rss / 2**20
+            self._summaries.write_speed(env_steps, fps, self._fps.throughput(), memory_mb)
+        if self._verdict is not None:
+            self._summaries.write(0, env_steps[0], _verdict_scalars(self._verdict))
+
+    def _judge(self) -> None:
+        seconds = self._board.seconds - self._judged_seconds
+        if seconds.sum() <= 0:
+            return
+        self._judged_seconds = self._board.seconds.copy()
+        self._verdict = judge(self._plan.component_names(), seconds)
+        log.info(
+            "Speed is limited by %s. Rollout workers: environment %.0f %%, inference %.0f %%, waiting %.0f %%; "
+            "busiest learner %.0f %%.",
+            self._verdict.sentence,
+            self._verdict.environment,
+            self._verdict.inference,
+            self._verdict.waiting,
+            self._verdict.learning,
+        )
+
+    def close(self) -> None:
+        """Writes the last summaries and the closing lines."""
+        self._fps.record(self._board.env_steps.tolist(), self._board.samples.tolist())
+        self._write_summaries()
+        self._display.close()
+        self._judge()
+        frames = {p: int(steps) for p, steps in enumerate(self._board.env_steps)}
+        seconds = max(time.monotonic() - self._learning_since, 1e-9)
+        log.info("%s", collected_line(frames, self.frames_this_session() / seconds))
+        self._summaries.close()
+
+
+def _verdict_scalars(verdict: Verdict) -> dict[str, float]:
+    return {
+        "stats/environment_percent": verdict.environment,
+        "stats/inference_percent": verdict.inference,
+        "stats/learner_percent": verdict.learning,
+        "stats/waiting_percent": verdict.waiting,
+    }

@@ -1,0 +1,265 @@
+"""A session: one training run of one experiment, from the first process to the last.
+
+The main loop fits on a screen (`Session._loop`): let the components work and take their reports; show and
+write progress; stop when told, when done, or when a component can't be saved.
+
+Invariant: however a session ends, its processes are gone, its learners have had the chance to save, and the exit
+status says what happened.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sample_factory.algorithms.appo.board import Board
+from sample_factory.algorithms.appo.engine import ComponentFailedError, Engine, ParallelEngine, SerialEngine
+from sample_factory.algorithms.appo.plan import Plan
+from sample_factory.algorithms.appo.progress import Progress
+from sample_factory.algorithms.appo.site import Site
+from sample_factory.algorithms.appo.user_code import UserCode
+from sample_factory.config.config import Config
+from sample_factory.config.errors import ConfigError
+from sample_factory.config.experiment_files import (
+    cfg_path,
+    prepare_experiment_dir,
+    read_cfg_file,
+    save_cfg,
+    save_git_diff,
+)
+from sample_factory.config.precedence import resolve
+from sample_factory.config.validation import check, warnings
+from sample_factory.envs.extra_summaries import ExtraSummaries, NoExtraSummaries
+from sample_factory.envs.registry import MissingPackageError, UnknownEnvError, family_for
+from sample_factory.monitoring.log import init_logging
+from sample_factory.processes.child_call import ChildCallError, call_in_child
+from sample_factory.processes.directory_lock import DirectoryLock
+from sample_factory.processes.supervision import Supervisor, start_fork_server, stop_fork_server
+
+if TYPE_CHECKING:
+    from sample_factory.algorithms.appo.probe import Probe
+
+log = logging.getLogger("sample_factory")
+
+DONE_FILE = "done"
+POLL_SECONDS = 0.05
+BENCHMARK_FRAMES = 2_000_000
+BENCHMARK_SAMPLES = 1_000_000
+PRELOAD = ("sample_factory.algorithms.appo.preload",)
+
+
+class ExitStatus(IntEnum):
+    """Exit codes of a training run."""
+
+    SUCCESS = 0
+    FAILURE = 1
+    INTERRUPTED = 2  # Ctrl+C; the run can be resumed
+    REQUEUE = 75  # told to leave by SIGTERM or SIGUSR1; a scheduler should start the same command again
+
+
+def run_session(cfg: Config) -> ExitStatus:
+    """Trains as `cfg` says; problems a user can mend are raised as `ConfigError` before anything starts."""
+    with catch_signals() as signals, fork_server(cfg):
+        cfg = resolve(cfg)
+        check(cfg)
+        directory = prepare_experiment_dir(cfg)
+        with DirectoryLock(directory, "--experiment"):
+            init_logging(directory, cfg.log_to_file)
+            for warning in warnings(cfg):
+                log.warning("%s", warning)
+            if is_complete(cfg, directory):
+                return ExitStatus.SUCCESS
+            save_cfg(cfg)
+            save_git_diff(cfg)
+            return Session(cfg, directory, signals).run()
+
+
+def is_complete(cfg: Config, directory: Path) -> bool:
+    """Whether an earlier session has finished what this one asks for; a higher target goes on training."""
+    done = directory / DONE_FILE
+    if not done.exists():
+        return False
+    saved = read_cfg_file(cfg_path(cfg)) if cfg_path(cfg).exists() else {}
+    for limit in ("train_for_env_steps", "train_for_seconds"):
+        if cfg[limit] > saved.get(limit, cfg[limit]):
+            done.unlink()
+            return False
+    log.warning(
+        "%s is complete, nothing is left to train: type a higher --train_for_env_steps (now %d) to go on, or "
+        "another --experiment.",
+        directory,
+        cfg.train_for_env_steps,
+    )
+    return True
+
+
+class Signals:
+    """What the outside world has asked for."""
+
+    def __init__(self) -> None:
+        self.status: ExitStatus | None = None
+        self.count = 0
+
+    def handle(self, number: int, _frame: Any) -> None:
+        """Only takes note; the main loop acts."""
+        self.count += 1
+        self.status = ExitStatus.INTERRUPTED if number == signal.SIGINT else ExitStatus.REQUEUE
+        if self.count > 2:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def fork_server(cfg: Config) -> Iterator[None]:
+    """The process that workers come from; it imports torch while the session gets ready."""
+    if cfg.serial_mode:
+        yield
+        return
+    start_fork_server(PRELOAD)
+    try:
+        yield
+    finally:
+        stop_fork_server()
+
+
+@contextmanager
+def catch_signals() -> Iterator[Signals]:
+    """Turns Ctrl+C, SIGTERM and SIGUSR1 into notes for the main loop."""
+    signals = Signals()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    previous = {number: signal.signal(number, signals.handle) for number in numbers}
+    try:
+        yield signals
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class Session:
+    """Runs the components of one experiment until it is time to stop."""
+
+    def __init__(self, cfg: Config, directory: Path, signals: Signals):
+        self._cfg = cfg
+        self._directory = directory
+        self._signals = signals
+
+    def run(self) -> ExitStatus:
+        """The whole life of a session."""
+        probe = self._probe()
+        check(self._cfg, probe.num_agents)
+        plan = Plan.make(self._cfg, probe.num_agents, probe.num_gpus, self._seed())
+        site = Site.make(self._cfg, plan, probe, self._directory, newest_version(self._directory))
+        self._announce(plan, probe)
+        progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries())
+        engine = self._engine(site, plan)
+        status = ExitStatus.FAILURE
+        try:
+            engine.start()
+            status = self._loop(engine, progress, site.board())
+        except ComponentFailedError as error:
+            self._explain(error)
+        finally:
+            for report in engine.stop(self._cfg.shutdown_timeout_seconds):
+                progress.take(report)
+            progress.close()
+        if status is ExitStatus.SUCCESS:
+            env_steps = {p: int(n) for p, n in enumerate(site.board().env_steps)}
+            (self._directory / DONE_FILE).write_text(f"{env_steps}\n")
+        elif status is not ExitStatus.FAILURE:
+            log.info("Stopped early; the same command resumes.")
+        return status
+
+    def _loop(self, engine: Engine, progress: Progress, board: Board) -> ExitStatus:
+        learning = False
+        while True:
+            for report in engine.poll(POLL_SECONDS):
+                progress.take(report)
+            if not learning and engine.ready():
+                learning = True
+                progress.learners_are_up()
+            progress.update()
+            if self._signals.status is not None:
+                return self._signals.status
+            if learning and self._is_done(progress, board):
+                return ExitStatus.SUCCESS
+
+    def _is_done(self, progress: Progress, board: Board) -> bool:
+        cfg = self._cfg
+        if bool((board.env_steps > cfg.train_for_env_steps).all()):
+            return True
+        if progress.elapsed_sec > cfg.train_for_seconds:
+            return True
+        if not cfg.benchmark:
+            return False
+        return (
+            progress.frames_this_session() >= BENCHMARK_FRAMES
+            or progress.samples_this_session() >= BENCHMARK_SAMPLES
+        )
+
+    def _probe(self) -> Probe:
+        """Looks at the environment and the network, in a child process unless everything is in this one."""
+        if self._cfg.serial_mode:
+            from sample_factory.algorithms.appo.probe import probe
+
+            return probe(self._cfg, UserCode.capture())
+        try:
+            return call_in_child(  # type: ignore[no-any-return]
+                _probe_in_child, self._cfg, UserCode.capture(), timeout=self._cfg.reset_timeout_seconds
+            )
+        except ChildCallError as error:
+            if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
+                raise error.__cause__ from None
+            raise ComponentFailedError(f"--env={self._cfg.env} can't be made: {error}", error.trace) from None
+
+    def _engine(self, site: Site, plan: Plan) -> Engine:
+        if self._cfg.serial_mode:
+            return SerialEngine(site)
+        return ParallelEngine(site, Supervisor(max_workers=len(plan.component_names())))
+
+    def _extra_summaries(self) -> ExtraSummaries:
+        make = family_for(self._cfg.env).extra_summaries
+        return make(self._cfg) if make is not None else NoExtraSummaries()
+
+    def _seed(self) -> int:
+        if self._cfg.seed is not None:
+            return int(self._cfg.seed)
+        return int(np.random.SeedSequence().generate_state(1)[0])
+
+    def _announce(self, plan: Plan, probe: Probe) -> None:
+        where = "in rollout workers" if plan.local_inference else "in policy workers"
+        log.info(
+            "%s: %d rollout workers with %d environments each, inference %s, %d policies of %d parameters, "
+            "%d slots in %.0f MB, seed %d.",
+            self._directory,
+            plan.num_workers,
+            plan.num_splits * plan.envs_per_split,
+            where,
+            plan.num_policies,
+            probe.num_parameters,
+            plan.num_slots,
+            probe.trajectories.megabytes(plan.num_slots),
+            plan.seed,
+        )
+
+    def _explain(self, error: ComponentFailedError) -> None:
+        if error.trace:
+            log.error("%s", error.trace.rstrip())
+        log.error("%s", error)
+
+
+def _probe_in_child(cfg: Config, user_code: UserCode) -> Any:
+    from sample_factory.algorithms.appo.probe import probe
+
+    return probe(cfg, user_code)
+
+
+def newest_version(directory: Path) -> int:
+    """The highest policy version any checkpoint's name tells; 0 in a fresh experiment."""
+    names = directory.glob("checkpoint_p*/checkpoint_*.pth")
+    return max((int(path.name.split("_")[1]) for path in names), default=0)

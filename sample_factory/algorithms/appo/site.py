@@ -1,0 +1,377 @@
+"""The building site: everything that components share, and how each component is built on it.
+
+The session makes one `Site`; each worker gets it pickled (memory and channels travel as file descriptors) and
+builds its own component from it. A serial session builds all components from the same site in one process.
+
+Invariant: a builder is a small picklable object, and the component it returns is complete.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sample_factory.algorithms.appo.board import Board, Stopwatch
+from sample_factory.algorithms.appo.plan import (
+    Plan,
+    SeedOf,
+    learner_name,
+    policy_worker_name,
+    rollout_worker_name,
+)
+from sample_factory.algorithms.appo.trajectories import SlotLedger, TrajectoryStore
+from sample_factory.algorithms.appo.user_code import UserCode
+from sample_factory.algorithms.appo.weights import WeightStore
+from sample_factory.config.config import Config
+from sample_factory.processes.channels import Channel, LocalChannel, PipeChannel
+from sample_factory.processes.kernel_lock import KernelLock, NoLock
+from sample_factory.processes.shared_memory import SharedArrays
+from sample_factory.processes.worker import WorkerContext
+
+if TYPE_CHECKING:  # the main process of a parallel session runs without torch
+    import torch
+
+    from sample_factory.algorithms.appo.learner_worker import LearnerWorker
+    from sample_factory.algorithms.appo.policy_worker import PolicyWorker
+    from sample_factory.algorithms.appo.probe import Probe
+    from sample_factory.algorithms.appo.rollout_worker import RolloutWorker
+    from sample_factory.envs.vector import EnvVector
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Inboxes of all components."""
+
+    rollout_workers: list[Channel]
+    policy_workers: list[list[Channel]]  # [policy][worker]
+    batchers: list[Channel]
+
+    @classmethod
+    def make(cls, plan: Plan, local: bool) -> Channels:
+        """Inboxes that cannot fill: each is as large as the most messages that can be under way to it."""
+
+        def channel(capacity: int) -> Channel:
+            return LocalChannel() if local else PipeChannel(capacity)
+
+        answers = plan.num_splits * plan.num_policies
+        wake_ups = answers  # a split says that it waits, and each batcher may be the one to tell it
+        repetitions = plan.num_policies * plan.policy_workers_per_policy
+        requests = plan.num_workers * plan.num_splits
+        # A batcher may find a slot in the ledger, and be told of it later.
+        announcements = plan.num_slots + plan.num_workers * plan.agents_per_split
+        return cls(
+            rollout_workers=[channel(answers + wake_ups + repetitions) for _ in range(plan.num_workers)],
+            policy_workers=[
+                [channel(2 * requests) for _ in range(plan.policy_workers_per_policy)]
+                for _ in range(plan.num_policies)
+            ],
+            batchers=[channel(announcements) for _ in range(plan.num_policies)],
+        )
+
+
+@dataclass(frozen=True)
+class Site:
+    """What every builder needs."""
+
+    cfg: Config
+    plan: Plan
+    probe: Probe
+    user_code: UserCode
+    directory: Path
+    numbers: SharedArrays  # ledger and board
+    trajectories: SharedArrays
+    weights: list[SharedArrays]  # one per policy
+    lock: KernelLock | NoLock
+    channels: Channels
+    resumed_version: int  # 0 in a fresh experiment; makes a resumed session see new episodes
+
+    @classmethod
+    def make(cls, cfg: Config, plan: Plan, probe: Probe, directory: Path, resumed_version: int) -> Site:
+        """Creates the shared memory and the channels of a session."""
+        board = Board.specs(
+            plan.num_policies,
+            plan.num_workers,
+            plan.num_splits,
+            plan.agents_per_split,
+            len(plan.component_names()),
+        )
+        ledger = SlotLedger.specs(plan.num_slots, plan.num_policies)
+        return cls(
+            cfg=cfg,
+            plan=plan,
+            probe=probe,
+            user_code=UserCode.capture(),
+            directory=directory,
+            numbers=SharedArrays(ledger | board, "sample_factory_numbers"),
+            trajectories=SharedArrays(
+                probe.trajectories.specs(plan.num_slots), "sample_factory_trajectories"
+            ),
+            weights=[
+                SharedArrays(probe.weights.specs(), "sample_factory_weights")
+                for _ in range(plan.num_policies)
+            ],
+            lock=NoLock() if cfg.serial_mode else KernelLock(),
+            channels=Channels.make(plan, local=cfg.serial_mode),
+            resumed_version=resumed_version,
+        )
+
+    def board(self) -> Board:
+        """The small shared numbers."""
+        return Board(self.numbers)
+
+    def ledger(self) -> SlotLedger:
+        """Who holds which slot."""
+        return SlotLedger(self.numbers, self.lock)
+
+    def store(self) -> TrajectoryStore:
+        """All trajectories."""
+        return TrajectoryStore(self.probe.trajectories, self.trajectories)
+
+    def weight_store(self, policy_id: int) -> WeightStore:
+        """One policy's published weights."""
+        return WeightStore(self.probe.weights, self.weights[policy_id])
+
+    def stopwatch(self, name: str) -> Stopwatch:
+        """Books one component's time."""
+        return Stopwatch(self.board(), self.plan.component_names().index(name))
+
+    def forget_rollout_worker(self, worker_id: int) -> int:
+        """Takes back what a dead rollout worker held: requests, messages, slots; returns how many slots."""
+        self.board().withdraw_requests(worker_id)
+        self.channels.rollout_workers[worker_id].receive(0.0)
+        return self.ledger().reclaim(worker_id)
+
+    def device(self, policy_id: int) -> torch.device:
+        """Where a policy's networks live: GPUs are given to policies in turn."""
+        import torch
+
+        if self.cfg.device == "cpu" or self.plan.num_gpus == 0:
+            return torch.device("cpu")
+        return torch.device("cuda", policy_id % self.plan.num_gpus)
+
+
+def _prepare_torch(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True)
+class RolloutWorkerBuilder:
+    """Builds one rollout worker and its environments."""
+
+    site: Site
+    worker_id: int
+
+    def __call__(self, context: WorkerContext) -> RolloutWorker:
+        """Runs where the worker runs."""
+        from sample_factory.algorithms.appo.inference import LocalInference, RemoteInference
+        from sample_factory.algorithms.appo.rollout_worker import RolloutLinks, RolloutSettings, RolloutWorker
+        from sample_factory.rl.action_spaces import to_env_actions
+
+        site, cfg = self.site, self.site.cfg
+        site.user_code.restore()
+        if not cfg.serial_mode:
+            _prepare_torch(1)
+            self._expose_gpu()
+        store = site.store()
+        inference: Any
+        if site.plan.local_inference:
+            inference = LocalInference(self._acting_policies(store, context.life))
+        else:
+            inference = RemoteInference(self.worker_id, site.board(), site.channels.policy_workers)
+        links = RolloutLinks(
+            ledger=site.ledger(),
+            board=site.board(),
+            inbox=site.channels.rollout_workers[self.worker_id],
+            batchers=site.channels.batchers,
+            inference=inference,
+            reporter=context.reporter,
+            stopwatch=site.stopwatch(rollout_worker_name(self.worker_id)),
+        )
+        pause = 0.0
+        if not cfg.benchmark and not cfg.serial_mode and cfg.async_rl and context.life == 0:
+            pause = cfg.decorrelate_experience_max_seconds * self.worker_id / site.plan.num_workers
+        settings = RolloutSettings(
+            to_env_actions=partial(to_env_actions, site.probe.action_space),
+            reward_scale=cfg.reward_scale,
+            reward_clip=cfg.reward_clip,
+            trajectories_per_iteration=site.plan.trajectories_per_iteration,
+            pause_after_first_sec=pause,
+        )
+        splits = [self._split(split_id, store, context) for split_id in range(site.plan.num_splits)]
+        return RolloutWorker(self.worker_id, splits, links, settings)
+
+    def _expose_gpu(self) -> None:
+        gpus = self.site.cfg.actor_worker_gpus
+        if gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = str(gpus[self.worker_id % len(gpus)])
+
+    def _acting_policies(self, store: TrajectoryStore, life: int) -> dict[int, Any]:
+        site = self.site
+        path = SeedOf.ACTIONS, site.resumed_version, life, self.worker_id
+        return {
+            policy_id: _acting_policy(site, store, policy_id, site.plan.seed_for(*path, policy_id))
+            for policy_id in range(site.plan.num_policies)
+        }
+
+    def _split(self, split_id: int, store: TrajectoryStore, context: WorkerContext) -> Any:
+        import numpy as np
+
+        from sample_factory.algorithms.appo.messages import next_tick
+        from sample_factory.algorithms.appo.policy_mapping import PolicyMapping
+        from sample_factory.algorithms.appo.split import Split
+
+        plan, cfg = self.site.plan, self.site.cfg
+        place = self.site.resumed_version, context.life, self.worker_id, split_id
+        mapping = PolicyMapping(
+            num_envs=plan.envs_per_split,
+            agents_per_env=plan.agents_per_env,
+            num_policies=plan.num_policies,
+            mix=cfg.pbt_mix_policies_in_one_env,
+            seed=plan.seed_for(SeedOf.MAPPING, *place),
+            fixed_from=None if cfg.async_rl else self._first_env_id(split_id),
+        )
+        last_tick = int(self.site.board().split_ticks[self.worker_id, split_id])  # of an earlier life
+        split = Split(split_id, self._vector(split_id, context), store, mapping, next_tick(last_tick))
+        split.vector.reset(split.carried_rows)
+        context.beat()
+        if cfg.decorrelate_envs_on_one_worker:
+            rng = np.random.default_rng(plan.seed_for(SeedOf.WARM_UP, *place))
+            first = split_id * plan.envs_per_split
+            steps = [
+                cfg.rollout * (first + i) + cfg.rollout * int(rng.integers(5))
+                for i in range(plan.envs_per_split)
+            ]
+            split.vector.warm_up(steps, split.carried_rows, context.beat)
+        return split
+
+    def _first_env_id(self, split_id: int) -> int:
+        plan = self.site.plan
+        return (self.worker_id * plan.num_splits + split_id) * plan.envs_per_split
+
+    def _vector(self, split_id: int, context: WorkerContext) -> EnvVector:
+        from sample_factory.envs.batched import as_batched
+        from sample_factory.envs.contract import EnvConfig
+        from sample_factory.envs.journal import JournaledVector
+        from sample_factory.envs.make import make_env, make_vector_env
+        from sample_factory.envs.vector import BatchedVector, MultiAgentVector, SingleAgentVector
+
+        plan, cfg = self.site.plan, self.site.cfg
+        first = self._first_env_id(split_id)
+        seed_path = SeedOf.ENVIRONMENT, self.site.resumed_version, context.life
+        batch = make_vector_env(cfg.env, cfg, plan.envs_per_split)
+        if batch is not None:
+            return BatchedVector(as_batched(batch), plan.seed_for(*seed_path, first), cfg.value_bootstrap)
+        envs, seeds = [], []
+        for i in range(plan.envs_per_split):
+            config = EnvConfig(self.worker_id, split_id * plan.envs_per_split + i, first + i)
+            envs.append(make_env(cfg.env, cfg, config))
+            seeds.append(plan.seed_for(*seed_path, first + i))
+            context.beat()
+        if self.site.probe.is_multiagent:
+            return MultiAgentVector(envs, seeds)
+        if cfg.serial_mode:
+            return JournaledVector(envs, seeds, cfg.value_bootstrap)
+        return SingleAgentVector(envs, seeds, cfg.value_bootstrap)
+
+
+@dataclass(frozen=True)
+class PolicyWorkerBuilder:
+    """Builds one policy worker."""
+
+    site: Site
+    policy_id: int
+    index: int
+
+    def __call__(self, context: WorkerContext) -> PolicyWorker:
+        """Runs where the worker runs."""
+        from sample_factory.algorithms.appo.policy_worker import PolicyLinks, PolicyWorker
+
+        site = self.site
+        site.user_code.restore()
+        if not site.cfg.serial_mode:
+            _prepare_torch(1)
+        inbox = site.channels.policy_workers[self.policy_id][self.index]
+        if context.life > 0:
+            inbox.receive(0.0)  # requests to the one that died are repeated by the rollout workers
+        seed = site.plan.seed_for(
+            SeedOf.ACTIONS,
+            site.resumed_version,
+            context.life,
+            site.plan.num_workers + self.index,
+            self.policy_id,
+        )
+        links = PolicyLinks(
+            board=site.board(),
+            inbox=inbox,
+            rollout_inboxes=site.channels.rollout_workers,
+            stopwatch=site.stopwatch(policy_worker_name(self.policy_id, self.index)),
+        )
+        acting = _acting_policy(site, site.store(), self.policy_id, seed)
+        return PolicyWorker(
+            self.policy_id, acting, links, 1 if site.cfg.serial_mode else site.plan.min_requests
+        )
+
+
+@dataclass(frozen=True)
+class LearnerBuilder:
+    """Builds one policy's learner with its batcher, from the policy's last checkpoint if there is one."""
+
+    site: Site
+    policy_id: int
+
+    def __call__(self, context: WorkerContext) -> LearnerWorker:
+        """Runs where the learner runs."""
+        import torch
+
+        from sample_factory.algorithms.appo.batcher import Batcher
+        from sample_factory.algorithms.appo.learner import Learner
+        from sample_factory.algorithms.appo.learner_worker import LearnerLinks, LearnerWorker
+        from sample_factory.model.actor_critic import make_actor_critic
+
+        site, cfg = self.site, self.site.cfg
+        site.user_code.restore()
+        if not cfg.serial_mode:
+            _prepare_torch(learner_threads(cfg.learner_threads, site.plan))
+        seed = site.plan.seed_for(SeedOf.LEARNER, self.policy_id)
+        torch.manual_seed(seed)
+        model = make_actor_critic(cfg, site.probe.obs_space, site.probe.action_space)
+        layout, device = site.probe.trajectories, site.device(self.policy_id)
+        learner = Learner(self.policy_id, cfg, model, layout, device, seed)
+        store, ledger, board = site.store(), site.ledger(), site.board()
+        batcher = Batcher(
+            self.policy_id,
+            store,
+            ledger,
+            board,
+            site.channels.batchers[self.policy_id],
+            site.channels.rollout_workers,
+        )
+        links = LearnerLinks(
+            board=board,
+            weights=site.weight_store(self.policy_id),
+            reporter=context.reporter,
+            beat=context.beat,
+            stopwatch=site.stopwatch(learner_name(self.policy_id)),
+            directory=site.directory,
+        )
+        return LearnerWorker(learner, batcher, links, site.plan, is_restart=context.life > 0)
+
+
+def _acting_policy(site: Site, store: TrajectoryStore, policy_id: int, seed: int) -> Any:
+    from sample_factory.algorithms.appo.acting import ActingPolicy
+    from sample_factory.model.actor_critic import make_actor_critic
+
+    model = make_actor_critic(site.cfg, site.probe.obs_space, site.probe.action_space)
+    return ActingPolicy(model, site.weight_store(policy_id), store, seed, site.device(policy_id))
+
+
+def learner_threads(wanted: int, plan: Plan) -> int:
+    """Threads a learner computes with: half of the cores, shared between the policies, unless told."""
+    from sample_factory.processes.affinity import available_cores
+
+    return wanted or max(1, len(available_cores()) // 2 // plan.num_policies)

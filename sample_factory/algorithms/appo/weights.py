@@ -1,0 +1,76 @@
+"""Weights on their way from a learner to everyone who acts with them.
+
+Two copies and a version. The learner writes the copy that is not current, then makes it current by naming its
+version; readers copy the current one and look again whether it was rewritten meanwhile. Nobody waits, and a
+learner killed inside `publish` leaves the current copy intact.
+
+Invariant: a successful `load` gives exactly the weights of the version it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
+
+NOT_PUBLISHED = -1
+_COPIES = 2
+
+
+@dataclass(frozen=True)
+class WeightsLayout:
+    """Names, shapes and types of a policy's parameters and buffers."""
+
+    tensors: Mapping[str, tuple[tuple[int, ...], str]]
+
+    def specs(self) -> dict[str, ArraySpec]:
+        """The arrays of one policy's weight store."""
+        specs = {"current": ArraySpec((1,), "int64", fill=NOT_PUBLISHED)}
+        for copy in range(_COPIES):
+            # version whose weights the copy holds; NOT_PUBLISHED while it is being written
+            specs[f"version/{copy}"] = ArraySpec((1,), "int64", fill=NOT_PUBLISHED)
+            for name, (shape, dtype) in self.tensors.items():
+                specs[f"{copy}/{name}"] = ArraySpec(shape, dtype)
+        return specs
+
+
+class WeightStore:
+    """One policy's published weights; one writer, any number of readers."""
+
+    def __init__(self, layout: WeightsLayout, arrays: SharedArrays):
+        self._current = arrays["current"]
+        self._versions = [arrays[f"version/{copy}"] for copy in range(_COPIES)]
+        names = layout.tensors
+        self._copies = [{name: arrays[f"{copy}/{name}"] for name in names} for copy in range(_COPIES)]
+
+    @property
+    def version(self) -> int:
+        """The newest published version, or NOT_PUBLISHED."""
+        return int(self._current[0])
+
+    def publish(self, tensors: Mapping[str, np.ndarray], version: int) -> None:
+        """Writes a new version and makes it current."""
+        copy = 1 if self._versions[0][0] == self.version else 0
+        self._versions[copy][0] = NOT_PUBLISHED
+        for name, target in self._copies[copy].items():
+            np.copyto(target, tensors[name])
+        self._versions[copy][0] = version
+        self._current[0] = version
+        if self._versions[1 - copy][0] == version:  # published anew: the older copy must not pass for it
+            self._versions[1 - copy][0] = NOT_PUBLISHED
+
+    def load(self, into: Mapping[str, np.ndarray]) -> int:
+        """Copies the newest version into `into`; returns it, or NOT_PUBLISHED when the copy was torn.
+
+        A torn copy needs two publications during one read; the reader simply tries again at its next step.
+        """
+        version = self.version
+        for held, tensors in zip(self._versions, self._copies, strict=True):
+            if version != NOT_PUBLISHED and held[0] == version:
+                for name, source in tensors.items():
+                    np.copyto(into[name], source)
+                return version if held[0] == version else NOT_PUBLISHED
+        return NOT_PUBLISHED

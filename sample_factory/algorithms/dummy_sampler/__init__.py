@@ -1,0 +1,1 @@
+"""The dummy sampler: random actions at full speed, the ceiling of training."""

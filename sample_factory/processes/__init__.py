@@ -1,0 +1,1 @@
+"""Shared memory, channels and supervision; knows no words of reinforcement learning."""

@@ -1,0 +1,42 @@
+"""Keeps two runs out of one directory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+LOCK_FILE = ".lock"
+
+
+class DirectoryInUseError(RuntimeError):
+    """Another live process holds the directory."""
+
+
+class DirectoryLock:
+    """Held for as long as the process lives; the kernel releases it, also after `kill -9`."""
+
+    def __init__(self, directory: Path, flag: str):
+        self._path = directory / LOCK_FILE
+        self._flag = flag
+        self._fd = -1
+
+    def __enter__(self) -> DirectoryLock:
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(self._fd)
+            raise DirectoryInUseError(
+                f"{self._path.parent} is in use by process {holder}; stop it or choose another {self._flag}."
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)

@@ -1,0 +1,258 @@
+"""Starts, watches, restarts and stops worker processes.
+
+The supervisor notices two things: a process that has ended, and one whose heartbeat has stopped. A stuck
+worker has its stack logged and is killed; then it is simply dead. What a death means is the caller's
+business: `check` returns it, and the caller decides to `restart` (with back-off) or to give up.
+
+Invariant: after `stop_all` no worker process is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import multiprocessing.forkserver
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import reduction
+from typing import Any
+
+from sample_factory.processes.channels import ReportPipe
+from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
+from sample_factory.processes.worker import STACK_SIGNAL, WorkerFailed, WorkerSpec, WorkerStarted, run_worker
+
+log = logging.getLogger("sample_factory")
+
+FIRST_BACK_OFF_SEC = 0.5
+LONGEST_BACK_OFF_SEC = 30.0
+STACK_WAIT_SEC = 1.0
+
+
+def start_fork_server(preload: Sequence[str]) -> None:
+    """Starts the process that workers are forked from; it imports `preload` while the caller goes on.
+
+    The signals that a scheduler sends to every process of a job must not end it: its workers would die with
+    it, before they could save.
+    """
+    multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
+    ignored = (signal.SIGTERM, signal.SIGUSR1)
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    try:
+        multiprocessing.forkserver.ensure_running()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def stop_fork_server() -> None:
+    """Ends the fork server now instead of shortly after this process."""
+    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Death:
+    """A worker that has ended without being asked to."""
+
+    name: str
+    started: bool  # whether its component had been built: a death before that is a set-up error
+    cause: str  # one line
+    trace: str  # Python traceback or stack of the stuck process, if any
+    deaths: int  # how many times this worker has died so far
+
+
+@dataclass
+class _Worker:
+    spec: WorkerSpec
+    index: int
+    stack_fd: int
+    process: Any = None
+    pipe: ReportPipe | None = None
+    started: bool = False
+    deaths: int = 0
+    restart_at: float | None = None
+    failure: WorkerFailed | None = None
+    stack: str = ""
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.is_alive()
+
+
+@dataclass
+class Supervisor:
+    """The worker processes of one session."""
+
+    max_workers: int
+    clock: Callable[[], float] = time.monotonic
+    _workers: dict[str, _Worker] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._life_signs = SharedArrays(
+            {
+                "heartbeats": ArraySpec((self.max_workers,), "float64"),
+                "stop_requests": ArraySpec((self.max_workers,), "bool"),
+            },
+            "sample_factory_life",
+        )
+
+    def start(self, spec: WorkerSpec) -> None:
+        """Starts a worker for the first time."""
+        if len(self._workers) >= self.max_workers:
+            raise ValueError("more workers than the supervisor has room for")
+        worker = _Worker(spec, len(self._workers), os.memfd_create("sample_factory_stack", os.MFD_CLOEXEC))
+        self._workers[spec.name] = worker
+        self._launch(worker)
+
+    def _launch(self, worker: _Worker) -> None:
+        if worker.pipe is not None:
+            worker.pipe.close()
+        worker.pipe = ReportPipe()
+        worker.started, worker.failure, worker.restart_at, worker.stack = False, None, None, ""
+        self._life_signs["stop_requests"][worker.index] = False
+        self._life_signs["heartbeats"][worker.index] = time.monotonic()
+        stack = _StackHandle(worker.stack_fd)
+        args = (worker.spec, self._life_signs, worker.index, worker.pipe.writer, stack, worker.deaths)
+        # Not daemonic: an environment may start processes of its own.
+        worker.process = self._context.Process(target=run_worker, args=args, name=worker.spec.name)
+        worker.process.start()
+
+    def reports(self, timeout: float = 0.0) -> Iterator[Any]:
+        """Reports of all workers, after waiting up to `timeout` seconds for the first one."""
+        pipes = {w.pipe.read_fd: w for w in self._workers.values() if w.pipe is not None}
+        poll = select.poll()
+        for fd in pipes:
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(timeout * 1000):
+            yield from self._drain(pipes[fd])
+
+    def _drain(self, worker: _Worker) -> Iterator[Any]:
+        assert worker.pipe is not None
+        for report in worker.pipe.drain():
+            if isinstance(report, WorkerStarted):
+                worker.started = True
+            elif isinstance(report, WorkerFailed):
+                worker.failure = report
+            yield report
+
+    def check(self) -> list[Death]:
+        """Kills stuck workers, starts those whose back-off is over, returns the new deaths."""
+        deaths = []
+        for worker in self._workers.values():
+            if worker.restart_at is not None:
+                if self.clock() >= worker.restart_at:
+                    self._launch(worker)
+            elif worker.process is not None:
+                self._kill_if_stuck(worker)
+                if not worker.alive:
+                    deaths.append(self._bury(worker))
+        return deaths
+
+    def _kill_if_stuck(self, worker: _Worker) -> None:
+        limit = worker.spec.silence_limit_sec if worker.started else worker.spec.start_limit_sec
+        silent = time.monotonic() - self._life_signs["heartbeats"][worker.index]
+        if silent <= limit or not worker.alive:
+            return
+        worker.stack = self.stack_of(worker.spec.name)
+        log.error("%s has been stuck for %.0f s; its stack:\n%s", worker.spec.name, silent, worker.stack)
+        worker.process.kill()
+        worker.process.join(5.0)
+
+    def _bury(self, worker: _Worker) -> Death:
+        for _ in self._drain(worker):  # what it said last, above all why it failed
+            pass
+        worker.deaths += 1
+        exit_code = worker.process.exitcode
+        worker.process.close()
+        worker.process = None
+        if worker.failure is not None:
+            cause, trace = worker.failure.error, worker.failure.trace
+        elif worker.stack:
+            cause, trace = f"{worker.spec.name} was stuck and has been killed", worker.stack
+        else:
+            cause, trace = _describe_exit(worker.spec.name, exit_code), ""
+        return Death(worker.spec.name, worker.started, cause, trace, worker.deaths)
+
+    def restart(self, name: str) -> float:
+        """Starts a dead worker again after a back-off that doubles with each death; returns the delay."""
+        worker = self._workers[name]
+        delay = min(FIRST_BACK_OFF_SEC * 2 ** (worker.deaths - 1), LONGEST_BACK_OFF_SEC)
+        worker.restart_at = self.clock() + delay
+        return delay
+
+    def stack_of(self, name: str) -> str:
+        """The Python stack of a running worker, as it is now; empty if it does not answer in time."""
+        worker = self._workers[name]
+        os.ftruncate(worker.stack_fd, 0)
+        os.lseek(worker.stack_fd, 0, os.SEEK_SET)
+        os.kill(worker.process.pid, STACK_SIGNAL)
+        worker.process.join(STACK_WAIT_SEC)  # the handler writes at once; a dead process ends the wait
+        return os.pread(worker.stack_fd, 1 << 20, 0).decode(errors="replace")
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of the running workers."""
+        return {name: w.process.pid for name, w in self._workers.items() if w.alive}
+
+    def all_started(self) -> bool:
+        """Whether every worker has built its component."""
+        return all(worker.started for worker in self._workers.values())
+
+    def stop(self, names: Iterable[str], timeout: float) -> Iterator[Any]:
+        """Asks workers to end, waits up to `timeout` seconds, kills the rest; yields their last reports."""
+        workers = [self._workers[name] for name in names]
+        for worker in workers:
+            worker.restart_at = None
+            self._life_signs["stop_requests"][worker.index] = True
+        deadline = time.monotonic() + timeout
+        for worker in workers:
+            # A worker with a full report pipe waits for its reader, so read until it is gone.
+            while worker.alive and time.monotonic() < deadline:
+                worker.process.join(0.02)
+                yield from self._drain(worker)
+            if worker.alive:
+                log.warning("%s did not stop within %.0f s and is killed", worker.spec.name, timeout)
+                worker.process.kill()
+                worker.process.join(5.0)
+            if worker.pipe is not None:
+                yield from self._drain(worker)
+
+    def stop_all(self, timeout: float) -> None:
+        """Ends every worker; safe to call twice and after any failure."""
+        for _ in self.stop(list(self._workers), timeout):
+            pass
+        for worker in self._workers.values():
+            if worker.process is not None:
+                worker.process.close()
+                worker.process = None
+            if worker.pipe is not None:
+                worker.pipe.close()
+                worker.pipe = None
+            if worker.stack_fd >= 0:
+                os.close(worker.stack_fd)
+                worker.stack_fd = -1
+
+
+@dataclass(frozen=True)
+class _StackHandle:
+    """Carries the descriptor for stack dumps to the child."""
+
+    fd: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unwrap, (reduction.DupFd(self.fd),)
+
+
+def _unwrap(dup_fd: Any) -> Any:
+    return dup_fd
+
+
+def _describe_exit(name: str, exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        killed_by = signal.Signals(-exit_code).name
+        hint = "; perhaps the machine ran out of memory" if -exit_code == signal.SIGKILL else ""
+        return f"{name} was killed by {killed_by}{hint}"
+    return f"{name} exited with code {exit_code}"

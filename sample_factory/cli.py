@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 VERBS = {
-    "train": ("sample_factory.run_algorithm", "train a policy, or sample at full speed with --algo=DUMMY_SAMPLER"),
+    "train": ("sample_factory.run_algorithm", "train, or sample at full speed (--algo=DUMMY_SAMPLER)"),
     "enjoy": ("sample_factory.algorithms.appo.enjoy_appo", "watch, score or record a trained policy"),
     "run": ("sample_factory.runner.run", "launch many experiments"),
     "tb": ("sample_factory.tb", "open TensorBoard on the experiments that match a mask"),
@@ -39,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _usage() -> str:
     lines = [f"  sf {verb:<10} {text}" for verb, (module, text) in VERBS.items() if _exists(module)]
-    return "usage: sf VERB [--flag=value ...]\n\n" + "\n".join(lines) + "\n\nsf VERB --help shows the flags.\n"
+    verbs = "\n".join(lines)
+    return f"usage: sf VERB [--flag=value ...]\n\n{verbs}\n\nsf VERB --help shows the flags.\n"
 
 
 def _exists(module: str) -> bool:

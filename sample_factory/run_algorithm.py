@@ -18,11 +18,12 @@ def run_algorithm(cfg: Config) -> int:
     """
     from sample_factory.algorithms.appo.engine import ComponentFailedError
     from sample_factory.algorithms.appo.session import ExitStatus, run_session
+    from sample_factory.algorithms.dummy_sampler.sampler import run_dummy_sampler
     from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
     from sample_factory.processes.directory_lock import DirectoryInUseError
 
     try:
-        return int(run_session(cfg))
+        return int(run_dummy_sampler(cfg) if cfg.algo == "DUMMY_SAMPLER" else run_session(cfg))
     except ConfigError as error:
         report_and_exit(error)
     except (MissingPackageError, UnknownEnvError, DirectoryInUseError) as error:

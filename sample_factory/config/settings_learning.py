@@ -175,10 +175,15 @@ _EXECUTION = in_group(
         "train_in_background_thread",
         bool,
         True,
-        "Train in a thread of its own, so that the next batch is prepared meanwhile.",
+        "Read for command lines of Sample Factory 1, without effect: copying a batch takes little of the time "
+        "of training on it, and a thread for it would compete for the same cores.",
     ),
     Setting(
-        "learner_main_loop_num_cores", int, 1, "Threads the learner may use for preparing batches.", minimum=1
+        "learner_main_loop_num_cores",
+        int,
+        1,
+        "Read for command lines of Sample Factory 1, without effect: see --learner_threads.",
+        minimum=1,
     ),
     Setting(
         "learner_threads", int, 0, "Threads the learner computes with; 0 uses the cores left free.", minimum=0
@@ -187,7 +192,8 @@ _EXECUTION = in_group(
         "micro_batch_size",
         int,
         0,
-        "Steps whose gradient is computed at once on a CPU, summed up to --batch_size; 0 chooses by network.",
+        "Steps the encoder sees at once while training on a CPU: what fits into the cache is faster, with the "
+        "same result. 0 means 256 for images and everything at once otherwise.",
         minimum=0,
     ),
 )

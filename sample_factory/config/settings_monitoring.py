@@ -27,12 +27,6 @@ _REPORTS = in_group(
         "Seconds after which written summaries are on disk at the latest.",
         minimum=1,
     ),
-    Setting(
-        "summaries_use_frameskip",
-        bool,
-        True,
-        "Horizontal axis of summaries: True counts frames, False counts steps.",
-    ),
 )
 
 _WANDB = in_group(

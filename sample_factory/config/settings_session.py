@@ -130,12 +130,12 @@ _SUPERVISION = in_group(
         "Restarts of rollout and policy workers in one session before it stops with an error.",
         minimum=0,
     ),
-    Setting("heartbeat_interval", int, 20, "Seconds between signs of life of a component.", minimum=1),
     Setting(
         "heartbeat_reporting_interval",
         int,
         180,
-        "Seconds without a sign of life after which a component is reported as stuck.",
+        "Seconds without a sign of life after which a component's stack is logged; it is killed later, after "
+        "--env_step_timeout_seconds.",
         minimum=1,
     ),
     Setting(

@@ -1,7 +1,8 @@
 """A vector that remembers how each environment came to where it is, so that it can be brought there again.
 
-Environments can't be saved, but a deterministic one can be replayed: its episode's seed and the actions since.
-Serial sessions use this to resume bit for bit; every episode is seeded, and nothing executable is stored.
+Environments can't be saved, but a deterministic one can be replayed: its episode's seed and the actions
+since. Serial sessions use this to resume bit for bit; every episode is seeded, and nothing executable is
+stored.
 
 Invariant: `replay` either restores exactly the saved observation or says that it could not.
 """
@@ -9,6 +10,7 @@ Invariant: `replay` either restores exactly the saved observation or says that i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ class JournaledVector(SingleAgentVector):
         self._episodes = [0] * self.num_agents
         self._actions: list[list[Any]] = [[] for _ in range(self.num_agents)]
         self._last_obs: list[Any] = [None] * self.num_agents
+        self._step_functions = [partial(self._journaled_step, i) for i in range(self.num_agents)]
 
     def _reset_env(self, i: int, seed: int | None = None) -> Any:
         self._awaits_reset[i] = False
@@ -37,9 +40,9 @@ class JournaledVector(SingleAgentVector):
         sequence = np.random.SeedSequence([self._seeds[i], self._episodes[i]])
         return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
 
-    def _apply(self, i: int, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def _journaled_step(self, i: int, action: Any) -> Any:
         self._actions[i].append(action)
-        result = super()._apply(i, action)
+        result = self.envs[i].step(action)
         self._last_obs[i] = result[0]
         return result
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from gymnasium import spaces
 
 from sample_factory.envs.batched import BatchedEnv
 from sample_factory.envs.contract import (
@@ -103,8 +104,11 @@ class EnvVector(Protocol):
     def step(self, actions: Sequence[Any], rows: ObsRows, row: int) -> VectorStep:
         """Steps all environments with one action per agent; writes the observations into `row`."""
 
+    def tell_policies(self, policies: np.ndarray) -> None:
+        """Tells environments with an attribute `curr_policy_idx` which policy acts in them."""
+
     def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
-        """Steps environment i `steps[i]` times with random actions, so that episodes end at different times."""
+        """Steps environment i `steps[i]` times at random, so that episodes end at different times."""
 
     def close(self) -> None:
         """Closes the environments."""
@@ -132,12 +136,20 @@ class EpisodeSums:
         return EpisodeEnd(agent_index, reward, true_reward, length, info.get(EXTRA_STATS) or {})
 
 
+def _tell_policies(envs: Sequence[Any], policies: np.ndarray) -> None:
+    """Sets `curr_policy_idx` where it exists; with several agents, the policy of the first."""
+    agents_per_env = len(policies) // len(envs)
+    for env, policy_id in zip(envs, policies[::agents_per_env].tolist(), strict=True):
+        if hasattr(env.unwrapped, "curr_policy_idx"):
+            env.unwrapped.curr_policy_idx = policy_id
+
+
 class SingleAgentVector:
     """A loop over single-agent environments, which it resets.
 
     After a termination the next observation is at once that of the new episode. After a time-out the final
-    observation is written, and the reset takes the place of the next step: so the network values the true final
-    state. With `bootstrap_time_outs=False` a time-out counts as a termination.
+    observation is written, and the reset takes the place of the next step: so the network values the true
+    final state. With `bootstrap_time_outs=False` a time-out counts as a termination.
     """
 
     agents_per_env = 1
@@ -152,11 +164,14 @@ class SingleAgentVector:
         self._step = VectorStep.empty(self.num_agents)
         self._sums = EpisodeSums.zeros(self.num_agents)
         self._info_targets = [find_interface(env, TrainingInfo) for env in self.envs]
+        self._step_functions: list[Callable[[Any], Any]] = [env.step for env in self.envs]
+        self._bare = not isinstance(self.envs[0].observation_space, spaces.Dict)  # stored under "obs"
         for env, seed in zip(self.envs, self._seeds, strict=True):
             env.action_space.seed(seed)
 
     def reset(self, rows: ObsRows) -> None:
         """See `EnvVector`."""
+        self._sums = EpisodeSums.zeros(self.num_agents)
         for i in range(self.num_agents):
             self._write(i, self._reset_env(i, self._seeds[i]), rows, 0)
 
@@ -166,38 +181,39 @@ class SingleAgentVector:
         return obs
 
     def _write(self, i: int, obs: Any, rows: ObsRows, row: int) -> None:
-        if isinstance(obs, dict):
-            rows.write(i, row, obs)
-        else:
+        if self._bare:
             rows.views["obs"][i][row] = obs
+        else:
+            rows.write(i, row, obs)
 
     def _apply(self, i: int, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return self.envs[i].step(action)  # type: ignore[no-any-return]
+        return self._step_functions[i](action)
 
     def step(self, actions: Sequence[Any], rows: ObsRows, row: int) -> VectorStep:
         """See `EnvVector`."""
         step = self._step
         step.clear()
-        rewards, frames, ended = [], [], []
-        for i in range(self.num_agents):
-            if self._awaits_reset[i]:
-                obs, reward, num_frames = self._reset_env(i), 0.0, 0
-                step.dones[i], step.valids[i] = True, False
+        rewards, ended = [], []
+        awaits_reset, bare = self._awaits_reset, self._bare
+        views = rows.views["obs"] if bare else []
+        # The loop that a cheap simulator's speed hangs on: no calls but the environment's, no array scalars.
+        for i, step_function in enumerate(self._step_functions):
+            if awaits_reset[i]:
+                obs, reward = self._reset_env(i), 0.0
+                step.dones[i], step.valids[i], step.frames[i] = True, False, 0
             else:
-                obs, reward, terminated, truncated, info = self._apply(i, actions[i])
-                num_frames = info.get(NUM_FRAMES, 1)
+                obs, reward, terminated, truncated, info = step_function(actions[i])
+                if info and NUM_FRAMES in info:
+                    step.frames[i] = info[NUM_FRAMES]
                 if terminated or truncated:
                     ended.append((i, info))
-                    if truncated and not terminated and self._bootstrap_time_outs:
-                        self._awaits_reset[i] = True
-                    else:
-                        obs = self._reset_env(i)
-                        step.dones[i] = True
-            self._write(i, obs, rows, row)
+                    obs = self._after_end(i, obs, terminated)
             rewards.append(reward)
-            frames.append(num_frames)
+            if bare:
+                views[i][row] = obs
+            else:
+                rows.write(i, row, obs)
         step.rewards[:] = rewards
-        step.frames[:] = frames
         self._sums.rewards += step.rewards
         self._sums.frames += step.frames
         for i, info in ended:
@@ -205,10 +221,22 @@ class SingleAgentVector:
             self._tell_training_info(i)
         return step
 
+    def _after_end(self, i: int, final_obs: Any, terminated: bool) -> Any:
+        """What follows an episode's last step: the final observation after a time-out, or a new episode's."""
+        if not terminated and self._bootstrap_time_outs:
+            self._awaits_reset[i] = True
+            return final_obs
+        self._step.dones[i] = True
+        return self._reset_env(i)
+
     def _tell_training_info(self, i: int) -> None:
         target = self._info_targets[i]
         if target is not None:
             target.set_training_info({"approx_total_training_steps": self.training_frames})
+
+    def tell_policies(self, policies: np.ndarray) -> None:
+        """See `EnvVector`."""
+        _tell_policies(self.envs, policies)
 
     def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
         """See `EnvVector`."""
@@ -283,6 +311,10 @@ class MultiAgentVector:
         step.frames[~step.valids] = 0  # an inactive agent's frames are nobody's training frames
         return step
 
+    def tell_policies(self, policies: np.ndarray) -> None:
+        """See `EnvVector`."""
+        _tell_policies(self.envs, policies)
+
     def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
         """See `EnvVector`."""
         for i, (env, count) in enumerate(zip(self.envs, steps, strict=True)):
@@ -338,6 +370,9 @@ class BatchedVector:
         for index in np.flatnonzero(result.terminated | result.truncated):
             step.episodes.append(self._sums.end(int(index), infos.get(int(index), {})))
         return step
+
+    def tell_policies(self, policies: np.ndarray) -> None:
+        """See `EnvVector`; copies inside one environment have no attributes."""
 
     def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
         """See `EnvVector`; copies that step together can't be stepped apart, their seeds must do."""

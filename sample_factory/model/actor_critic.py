@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from sample_factory.config.config import Config
 
 
+IMAGE_MICRO_BATCH_SIZE = 256
+
+
 class PolicyOutput(NamedTuple):
     """What acting needs."""
 
@@ -59,14 +62,10 @@ class Trunk(nn.Module):
         outputs, next_state = self.core.forward_step(self.encoder(obs), state)
         return outputs if self.decoder is None else self.decoder(outputs), next_state
 
-    def sequences(
-        self, obs: dict[str, Tensor], state: Tensor, dones: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Features, core outputs and encodings `[N, T', ...]`, for prepared observations `[N * T', ...]`."""
-        encodings = self.encoder(obs).unflatten(0, (len(dones), -1))
+    def sequences(self, encodings: Tensor, state: Tensor, dones: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and core outputs `[N, T', ...]` for encodings `[N, T', ...]`."""
         core_outputs = self.core.forward_sequences(encodings, state, dones)
-        features = core_outputs if self.decoder is None else self.decoder(core_outputs)
-        return features, core_outputs, encodings
+        return core_outputs if self.decoder is None else self.decoder(core_outputs), core_outputs
 
 
 class ActorCritic(nn.Module):
@@ -90,6 +89,7 @@ class ActorCritic(nn.Module):
         self.actor = Trunk(cfg, obs_space)
         self.action_head = ActionHead(cfg, self.actor.out_size, action_space)
         self.value_head = nn.Linear(self.actor.out_size, 1)
+        self._micro_batch_size = cfg.micro_batch_size or _default_micro_batch_size(obs_space)
         self.core_out_size = self.actor.core.out_size
         self.encoder_out_size = self.actor.encoder.encoder_out_size
 
@@ -123,13 +123,29 @@ class ActorCritic(nn.Module):
             dones: boolean `[N, T]`; the row after a done starts from a zero state.
         """
         rows = {key: value.flatten(0, 1) for key, value in obs.items() if key != ACTION_MASK_KEY}
-        return self._sequences(self.observations(rows), rnn_states, dones)
+        return self._sequences(rows, rnn_states, dones)
+
+    def _encode(self, rows: dict[str, Tensor], num_trajectories: int, *trunks: Trunk) -> list[Tensor]:
+        """Each trunk's encodings `[N, T', ...]` of raw observations `[N * T', ...]`.
+
+        On a CPU in pieces that fit into its cache, which gives the same numbers sooner.
+        """
+        some = next(iter(rows.values()))
+        size = len(some)
+        step = self._micro_batch_size if self._micro_batch_size and some.device.type == "cpu" else size
+        pieces: list[list[Tensor]] = [[] for _ in trunks]
+        for start in range(0, size, step):
+            prepared = self.observations({key: value[start : start + step] for key, value in rows.items()})
+            for trunk, outputs in zip(trunks, pieces, strict=True):
+                outputs.append(trunk.encoder(prepared))
+        return [torch.cat(outputs).unflatten(0, (num_trajectories, -1)) for outputs in pieces]
 
     def _step(self, obs: dict[str, Tensor], states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Features for the actor, features for the critic, next states."""
         raise NotImplementedError
 
-    def _sequences(self, obs: dict[str, Tensor], states: Tensor, dones: Tensor) -> EvaluateOutput:
+    def _sequences(self, rows: dict[str, Tensor], states: Tensor, dones: Tensor) -> EvaluateOutput:
+        """Everything training needs, for raw observations `[N * T', ...]`."""
         raise NotImplementedError
 
 
@@ -145,8 +161,9 @@ class SharedActorCritic(ActorCritic):
         features, next_states = self.actor.step(obs, states)
         return features, features, next_states
 
-    def _sequences(self, obs: dict[str, Tensor], states: Tensor, dones: Tensor) -> EvaluateOutput:
-        features, core_outputs, encodings = self.actor.sequences(obs, states, dones)
+    def _sequences(self, rows: dict[str, Tensor], states: Tensor, dones: Tensor) -> EvaluateOutput:
+        (encodings,) = self._encode(rows, len(dones), self.actor)
+        features, core_outputs = self.actor.sequences(encodings, states, dones)
         values = self.value_head(features).squeeze(-1)
         return EvaluateOutput(self.action_head(features), values, core_outputs, encodings)
 
@@ -169,15 +186,22 @@ class SeparateActorCritic(ActorCritic):
             states = torch.cat((actor_states, critic_states), dim=1)
         return actor_features, critic_features, states
 
-    def _sequences(self, obs: dict[str, Tensor], states: Tensor, dones: Tensor) -> EvaluateOutput:
+    def _sequences(self, rows: dict[str, Tensor], states: Tensor, dones: Tensor) -> EvaluateOutput:
         actor_states, critic_states = self._halves(states)
-        features, core_outputs, encodings = self.actor.sequences(obs, actor_states, dones)
-        critic_features, _, _ = self.critic.sequences(obs, critic_states, dones)
+        encodings, critic_encodings = self._encode(rows, len(dones), self.actor, self.critic)
+        features, core_outputs = self.actor.sequences(encodings, actor_states, dones)
+        critic_features, _ = self.critic.sequences(critic_encodings, critic_states, dones)
         values = self.value_head(critic_features).squeeze(-1)
         return EvaluateOutput(self.action_head(features), values, core_outputs, encodings)
 
     def _halves(self, states: Tensor) -> tuple[Tensor, ...]:
         return states.chunk(2, dim=1) if self._has_memory else (states, states)
+
+
+def _default_micro_batch_size(obs_space: spaces.Dict) -> int:
+    """256 where there are images, 0 (no limit) elsewhere."""
+    has_images = any(len(space.shape or ()) == 3 for space in obs_space.spaces.values())
+    return IMAGE_MICRO_BATCH_SIZE if has_images else 0
 
 
 def make_actor_critic(cfg: Config, obs_space: spaces.Dict, action_space: spaces.Space) -> ActorCritic:

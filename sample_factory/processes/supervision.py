@@ -76,6 +76,7 @@ class _Worker:
     restart_at: float | None = None
     failure: WorkerFailed | None = None
     stack: str = ""
+    silence_reported: bool = False
 
     @property
     def alive(self) -> bool:
@@ -155,7 +156,14 @@ class Supervisor:
     def _kill_if_stuck(self, worker: _Worker) -> None:
         limit = worker.spec.silence_limit_sec if worker.started else worker.spec.start_limit_sec
         silent = time.monotonic() - self._life_signs["heartbeats"][worker.index]
-        if silent <= limit or not worker.alive:
+        if silent <= min(limit, worker.spec.silence_report_sec) or not worker.alive:
+            worker.silence_reported = False
+            return
+        if silent <= limit:
+            if not worker.silence_reported:
+                worker.silence_reported = True
+                stack = self.stack_of(worker.spec.name)
+                log.warning("%s has been silent for %.0f s; its stack:\n%s", worker.spec.name, silent, stack)
             return
         worker.stack = self.stack_of(worker.spec.name)
         log.error("%s has been stuck for %.0f s; its stack:\n%s", worker.spec.name, silent, worker.stack)

@@ -65,6 +65,7 @@ class WorkerSpec:
     cores: Sequence[int] | None = None
     niceness: int = 0
     silence_limit_sec: float = 600.0  # without a sign of life for this long the worker counts as stuck
+    silence_report_sec: float = 180.0  # and after this long its stack is logged
     start_limit_sec: float = 600.0  # the same until its component is built
     environment: dict[str, str] = field(default_factory=dict)
 

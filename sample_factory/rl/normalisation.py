@@ -40,7 +40,7 @@ class RunningMeanStd(nn.Module):
 
     @torch.no_grad()
     def update(self, batch: Tensor) -> None:
-        """Merges the statistics of `batch`, `[B, *shape]`.
+        """Merges the statistics of `batch`, `[B, *shape]`; a batch that is not finite is left out.
 
         Chan et al. 1979, "Updating formulae and a pairwise algorithm for computing sample variances".
         """
@@ -49,6 +49,8 @@ class RunningMeanStd(nn.Module):
         if added == 0:
             return
         batch_var, batch_mean = torch.var_mean(_as_float(batch), dim=0, correction=0)
+        if not bool(torch.isfinite(batch_var).all()):
+            return  # one NaN taken in would never leave the statistics again
         total = self.count + added
         delta = batch_mean - self.mean
         spread = self.var * self.count + batch_var * added + delta.square() * (self.count * added / total)

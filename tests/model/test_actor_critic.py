@@ -278,3 +278,25 @@ def test_images_are_acted_on_and_evaluated(small_cfg, image_space):
 def test_an_unknown_rnn_is_refused_with_the_known_ones(make_model):
     with pytest.raises(ConfigError, match="--rnn_type=elman is unknown: use gru or lstm"):
         make_model(rnn_type="elman")
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_micro_batches_change_neither_outputs_nor_gradients(make_cfg, share):
+    obs_space = spaces.Dict({"obs": spaces.Box(0, 255, (3, 36, 36), np.uint8)})
+    obs = {"obs": torch.randint(0, 255, (3, 5, 3, 36, 36), dtype=torch.uint8)}
+    results = []
+    for size in (1000, 4):
+        torch.manual_seed(0)
+        cfg = make_cfg(
+            micro_batch_size=size,
+            use_rnn=False,
+            hidden_size=16,
+            obs_scale=255.0,
+            actor_critic_share_weights=share,
+        )
+        model = make_actor_critic(cfg, obs_space, spaces.Discrete(3))
+        output = model.evaluate(obs, torch.zeros(3, 1), torch.zeros(3, 5, dtype=torch.bool))
+        (output.action_params.square().mean() + output.values.square().mean()).backward()
+        results.append([output.action_params, output.values, *(p.grad for p in model.parameters())])
+    for whole, pieces in zip(*results, strict=True):
+        torch.testing.assert_close(whole, pieces, rtol=1e-4, atol=1e-6)

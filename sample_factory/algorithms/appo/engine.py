@@ -28,6 +28,8 @@ from sample_factory.processes.worker import Builder, Component, WorkerContext, W
 log = logging.getLogger("sample_factory")
 
 MAX_NICENESS = 19
+# For libraries that an environment loads; torch has its own setting in every worker.
+SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class ComponentFailedError(RuntimeError):
@@ -138,7 +140,9 @@ class ParallelEngine:
             cores=cores,
             niceness=min(niceness, MAX_NICENESS),
             silence_limit_sec=step_limit,
+            silence_report_sec=float(cfg.heartbeat_reporting_interval),
             start_limit_sec=float(cfg.reset_timeout_seconds),
+            environment=SINGLE_THREADED if cfg.force_envs_single_thread else {},
         )
 
     def poll(self, timeout: float) -> Iterator[Any]:

@@ -89,6 +89,7 @@ class Learner:
         self._optimizer = _make_optimizer(cfg, [*self._parameters, *self._aux_parameters()])
         self._lr_schedule = _make_schedule(cfg)
         self._needs_kl = cfg.lr_schedule in _KL_SCHEDULES
+        self._extra_losses: dict[str, float] = {}  # of the last minibatch
 
     def _aux_parameters(self) -> list[Tensor]:
         return list(self._aux_loss.parameters()) if self._aux_loss is not None else []
@@ -111,16 +112,20 @@ class Learner:
         data = self._prepare(batch, provenance.valids)
         last = self._run_epochs(data, result, after_step)
         if with_statistics and last is not None:
-            result.scalars = minibatch_scalars(last, self.model, self._optimizer) | {
-                "fraction_clipped": float(
-                    fraction_clipped(last.ratios[last.data.valids], cfg.ppo_clip_ratio)
-                ),
-                "valids_fraction": float(provenance.valids.mean()),
-                "same_policy_fraction": float(provenance.own.mean()),
-                "lr": self._lr_schedule.current_lr(),
-                "num_sgd_steps": float(result.sgd_steps),
-                "skipped_steps": float(self.skipped_steps),
-            }
+            result.scalars = (
+                minibatch_scalars(last, self.model, self._optimizer)
+                | self._extra_losses
+                | {
+                    "fraction_clipped": float(
+                        fraction_clipped(last.ratios[last.data.valids], cfg.ppo_clip_ratio)
+                    ),
+                    "valids_fraction": float(provenance.valids.mean()),
+                    "same_policy_fraction": float(provenance.own.mean()),
+                    "lr": self._lr_schedule.current_lr(),
+                    "num_sgd_steps": float(result.sgd_steps),
+                    "skipped_steps": float(self.skipped_steps),
+                }
+            )
         return result
 
     def count(self, batch: Batch) -> IterationResult:
@@ -159,6 +164,8 @@ class Learner:
         for _ in range(cfg.ppo_epochs):
             policy_losses, divergences = [], []
             for minibatch in minibatches(data, count, shuffle, self._generator):
+                if not bool(minibatch.valids.any()):
+                    continue
                 objective = compute_objective(self.model, minibatch, cfg)
                 kl = self._mean_kl(objective)
                 if self._sgd_step(objective, kl):
@@ -196,6 +203,7 @@ class Learner:
                 generator=self._generator,
             )
             total = total + components["aux_loss"]
+            self._extra_losses["aux_loss"] = float(components["aux_loss"].detach())
         self._optimizer.zero_grad(set_to_none=True)
         if not bool(torch.isfinite(total)):
             return self._skip(_name_not_finite(components))

@@ -1,7 +1,7 @@
 """What the learner minimises on a minibatch.
 
-Puts the pieces of `rl` together: returns (V-trace per minibatch from current values, or GAE once per batch from
-the values of acting), then the policy, value, exploration and KL losses.
+Puts the pieces of `rl` together: returns (V-trace per minibatch from current values, or GAE once per batch
+from the values of acting), then the policy, value, exploration and KL losses.
 
 Invariant: reads the model, changes only the statistics of its return normaliser.
 """

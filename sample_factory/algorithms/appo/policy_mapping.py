@@ -49,10 +49,10 @@ class PolicyMapping:
         drawn = self._rng.integers(self._num_policies, size=count)
         self._drawn[first : first + self._agents_per_env] = drawn
 
-    def episodes_ended(self, agent_indices: Sequence[int]) -> None:
+    def episodes_ended(self, agent_indices: Sequence[int]) -> bool:
         """Counts episodes that ended in the same step and lets these agents change policies."""
         if self._fixed:
-            return
+            return False
         for agent_index in agent_indices:
             env_index = agent_index // self._agents_per_env
             self._episodes_left[env_index] -= 1
@@ -61,6 +61,7 @@ class PolicyMapping:
                 self._draw(env_index)
         ended = list(agent_indices)
         self.policies[ended] = self._drawn[ended]
+        return True
 
     def state_dict(self) -> dict[str, Any]:
         """Who controls whom, who comes next, and the random numbers that decide it."""

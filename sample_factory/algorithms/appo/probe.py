@@ -1,7 +1,7 @@
 """Finds out what a session needs to know about its environment and network, without keeping either.
 
-Makes one environment and one network and throws them away. In parallel sessions this happens in a child process,
-so that the main process needs neither torch nor the simulator.
+Makes one environment and one network and throws them away. In parallel sessions this happens in a child
+process, so that the main process needs neither torch nor the simulator.
 """
 
 from __future__ import annotations

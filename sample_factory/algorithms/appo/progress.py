@@ -147,7 +147,7 @@ class Progress:
         self._judged_seconds = self._board.seconds.copy()
         self._verdict = judge(self._plan.component_names(), seconds)
         log.info(
-            "Speed is limited by %s. Rollout workers: environment %.0f %%, inference %.0f %%, waiting %.0f %%; "
+            "Speed is limited by %s. Sampling: environment %.0f %%, inference %.0f %%, waiting %.0f %%; "
             "busiest learner %.0f %%.",
             self._verdict.sentence,
             self._verdict.environment,

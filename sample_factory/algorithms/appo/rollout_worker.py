@@ -137,7 +137,7 @@ class RolloutWorker:
         settings = self._settings
         actions = settings.to_env_actions(split.actions())
         self._watch.switch(Activity.ENVIRONMENT)
-        episodes = split.step(actions, settings.reward_scale, settings.reward_clip)
+        episodes = split.step(actions)
         self._watch.switch(Activity.OTHER)
         if episodes:
             self._note_episodes(split, episodes)
@@ -150,12 +150,13 @@ class RolloutWorker:
             self._episodes.append(
                 EpisodeReport(policy_id, end.reward, end.true_reward, end.length_frames, end.extra)
             )
-        split.mapping.episodes_ended([end.agent_index for end in episodes])
+        if split.mapping.episodes_ended([end.agent_index for end in episodes]):
+            split.vector.tell_policies(split.mapping.policies)
 
     def _finish(self, split: Split) -> None:
         """Hands full trajectories to the batchers of the policies that acted in them."""
         links = self._links
-        readers = split.finish()
+        readers = split.finish(self._settings.reward_scale, self._settings.reward_clip)
         if self._settings.trajectories_per_iteration:  # a learner that counts must get its number
             readers = [r or [int(p)] for r, p in zip(readers, split.mapping.policies, strict=True)]
         used = np.array([bool(policies) for policies in readers])

@@ -2,8 +2,8 @@
 
 Learners are in the checkpoints. The rest (open trajectories, messages under way, random numbers, where each
 environment stands) is written here at the end of a serial session and read at the start of the next one.
-Environments are brought back by replaying their episode (`envs.journal`); where that is impossible the session
-resumes like a parallel one, with new episodes.
+Environments are brought back by replaying their episode (`envs.journal`); where that is impossible the
+session resumes like a parallel one, with new episodes.
 
 Invariant: the file is used only together with checkpoints of exactly the versions it was written with.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,16 @@ def restore_serial_state(site: Site, components: Mapping[str, Component]) -> boo
         return False
     if state["versions"] != _versions(components):
         return False
-    for split, saved in zip(_splits(components), state["vectors"], strict=True):
-        if not split.vector.replay(saved):
-            log.warning("The environments can't be replayed; the session resumes with new episodes.")
+    if state["shapes"] != _shapes(site):
+        log.warning("The session has another shape than the last one; it resumes with new episodes.")
+        return False
+    if not all(
+        split.vector.replay(saved) for split, saved in zip(_splits(components), state["vectors"], strict=True)
+    ):
+        log.warning("The environments can't be replayed; the session resumes with new episodes.")
+        for split in _splits(components):
             split.vector.reset(split.carried_rows)
-            return False
+        return False
     _distribute(state, site, components)
     return True
 
@@ -70,6 +76,7 @@ def _collect(site: Site, components: Mapping[str, Component]) -> dict[str, Any]:
     used = _used_slots(site)
     return {
         "versions": _versions(components),
+        "shapes": _shapes(site),
         "vectors": [split.vector.state_dict() for split in _splits(components)],
         "splits": [split.state_dict() for split in _splits(components)],
         "acting": [acting.state_dict() for acting in _acting(components)],
@@ -109,6 +116,12 @@ def _used_slots(site: Site) -> np.ndarray:
     return np.flatnonzero(site.numbers["slot_states"] != SlotState.FREE)
 
 
+def _shapes(site: Site) -> dict[str, list[int]]:
+    """Tells sessions with other numbers of workers, environments, policies or steps apart."""
+    arrays = [*site.numbers.items(), *site.trajectories.items()]
+    return {name: list(array.shape) for name, array in arrays}
+
+
 def _versions(components: Mapping[str, Component]) -> list[int]:
     return [learner.learner.policy_version for learner in _learners(components)]
 
@@ -138,6 +151,7 @@ def _acting(components: Mapping[str, Component]) -> Iterator[Any]:
 
 def _channels(site: Site) -> Iterator[LocalChannel]:
     channels = site.channels
-    for channel in (*channels.rollout_workers, *sum(channels.policy_workers, []), *channels.batchers):
+    policy_workers = chain.from_iterable(channels.policy_workers)
+    for channel in (*channels.rollout_workers, *policy_workers, *channels.batchers):
         assert isinstance(channel, LocalChannel)
         yield channel

@@ -3,16 +3,18 @@
 The main loop fits on a screen (`Session._loop`): let the components work and take their reports; show and
 write progress; stop when told, when done, or when a component can't be saved.
 
-Invariant: however a session ends, its processes are gone, its learners have had the chance to save, and the exit
-status says what happened.
+Invariant: however a session ends, its processes are gone, its learners have had the chance to save, and the
+exit status says what happened.
 """
 
 from __future__ import annotations
 
 import logging
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +40,7 @@ from sample_factory.config.precedence import resolve
 from sample_factory.config.validation import check, warnings
 from sample_factory.envs.extra_summaries import ExtraSummaries, NoExtraSummaries
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError, family_for
+from sample_factory.monitoring.console import wants_live_display
 from sample_factory.monitoring.log import init_logging
 from sample_factory.processes.child_call import ChildCallError, call_in_child
 from sample_factory.processes.directory_lock import DirectoryLock
@@ -155,6 +158,7 @@ class Session:
         check(self._cfg, probe.num_agents)
         plan = Plan.make(self._cfg, probe.num_agents, probe.num_gpus, self._seed())
         site = Site.make(self._cfg, plan, probe, self._directory, newest_version(self._directory))
+        site = replace(site, workers_log_to_console=not wants_live_display(self._cfg.progress, sys.stderr))
         self._announce(plan, probe)
         progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries())
         engine = self._engine(site, plan)
@@ -209,7 +213,7 @@ class Session:
 
             return probe(self._cfg, UserCode.capture())
         try:
-            return call_in_child(  # type: ignore[no-any-return]
+            return call_in_child(
                 _probe_in_child, self._cfg, UserCode.capture(), timeout=self._cfg.reset_timeout_seconds
             )
         except ChildCallError as error:

@@ -26,6 +26,7 @@ from sample_factory.algorithms.appo.trajectories import SlotLedger, TrajectorySt
 from sample_factory.algorithms.appo.user_code import UserCode
 from sample_factory.algorithms.appo.weights import WeightStore
 from sample_factory.config.config import Config
+from sample_factory.monitoring.log import init_worker_logging
 from sample_factory.processes.channels import Channel, LocalChannel, PipeChannel
 from sample_factory.processes.kernel_lock import KernelLock, NoLock
 from sample_factory.processes.shared_memory import SharedArrays
@@ -87,6 +88,7 @@ class Site:
     lock: KernelLock | NoLock
     channels: Channels
     resumed_version: int  # 0 in a fresh experiment; makes a resumed session see new episodes
+    workers_log_to_console: bool = True  # False while the main process draws on the terminal
 
     @classmethod
     def make(cls, cfg: Config, plan: Plan, probe: Probe, directory: Path, resumed_version: int) -> Site:
@@ -117,6 +119,16 @@ class Site:
             channels=Channels.make(plan, local=cfg.serial_mode),
             resumed_version=resumed_version,
         )
+
+    def prepare_worker(self, threads: int) -> None:
+        """What every builder does first: log files, thread pools, what users have registered."""
+        self.user_code.restore()
+        if self.cfg.serial_mode:
+            return  # this is the main process, and the session has seen to it
+        import torch
+
+        torch.set_num_threads(threads)
+        init_worker_logging(self.directory, self.cfg.log_to_file, console=self.workers_log_to_console)
 
     def board(self) -> Board:
         """The small shared numbers."""
@@ -153,12 +165,6 @@ class Site:
         return torch.device("cuda", policy_id % self.plan.num_gpus)
 
 
-def _prepare_torch(threads: int) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
-
-
 @dataclass(frozen=True)
 class RolloutWorkerBuilder:
     """Builds one rollout worker and its environments."""
@@ -173,10 +179,8 @@ class RolloutWorkerBuilder:
         from sample_factory.rl.action_spaces import to_env_actions
 
         site, cfg = self.site, self.site.cfg
-        site.user_code.restore()
-        if not cfg.serial_mode:
-            _prepare_torch(1)
-            self._expose_gpu()
+        site.prepare_worker(threads=1)
+        self._expose_gpu()
         store = site.store()
         inference: Any
         if site.plan.local_inference:
@@ -207,7 +211,7 @@ class RolloutWorkerBuilder:
 
     def _expose_gpu(self) -> None:
         gpus = self.site.cfg.actor_worker_gpus
-        if gpus:
+        if gpus and not self.site.cfg.serial_mode:
             os.environ["CUDA_VISIBLE_DEVICES"] = str(gpus[self.worker_id % len(gpus)])
 
     def _acting_policies(self, store: TrajectoryStore, life: int) -> dict[int, Any]:
@@ -237,6 +241,7 @@ class RolloutWorkerBuilder:
         )
         last_tick = int(self.site.board().split_ticks[self.worker_id, split_id])  # of an earlier life
         split = Split(split_id, self._vector(split_id, context), store, mapping, next_tick(last_tick))
+        split.vector.tell_policies(mapping.policies)
         split.vector.reset(split.carried_rows)
         context.beat()
         if cfg.decorrelate_envs_on_one_worker:
@@ -292,9 +297,7 @@ class PolicyWorkerBuilder:
         from sample_factory.algorithms.appo.policy_worker import PolicyLinks, PolicyWorker
 
         site = self.site
-        site.user_code.restore()
-        if not site.cfg.serial_mode:
-            _prepare_torch(1)
+        site.prepare_worker(threads=1)
         inbox = site.channels.policy_workers[self.policy_id][self.index]
         if context.life > 0:
             inbox.receive(0.0)  # requests to the one that died are repeated by the rollout workers
@@ -334,9 +337,7 @@ class LearnerBuilder:
         from sample_factory.model.actor_critic import make_actor_critic
 
         site, cfg = self.site, self.site.cfg
-        site.user_code.restore()
-        if not cfg.serial_mode:
-            _prepare_torch(learner_threads(cfg.learner_threads, site.plan))
+        site.prepare_worker(learner_threads(cfg.learner_threads, site.plan))
         seed = site.plan.seed_for(SeedOf.LEARNER, self.policy_id)
         torch.manual_seed(seed)
         model = make_actor_critic(cfg, site.probe.obs_space, site.probe.action_space)

@@ -86,10 +86,10 @@ class Split:
         """The actions chosen for the current row `[agents, num_actions]`."""
         return self._store.actions[self.slots, self.row]
 
-    def step(self, actions: Sequence[Any], reward_scale: float, reward_clip: float) -> list[EpisodeEnd]:
+    def step(self, actions: Sequence[Any]) -> list[EpisodeEnd]:
         """Steps the environments, records the row, moves to the next; returns the episodes that ended."""
         result = self.vector.step(actions, self._rows, self.row + 1)
-        self._record(result, reward_scale, reward_clip)
+        self._record(result)
         self.row += 1
         self.tick = next_tick(self.tick)
         if self._dones[self.row - 1].any():
@@ -97,26 +97,28 @@ class Split:
         self.phase = Phase.NEEDS_ACTIONS
         return result.episodes
 
-    def _record(self, result: VectorStep, reward_scale: float, reward_clip: float) -> None:
+    def _record(self, result: VectorStep) -> None:
         row = self.row
-        np.clip(result.rewards * reward_scale, -reward_clip, reward_clip, out=self._rewards[row])
+        self._rewards[row] = result.rewards
         self._dones[row] = result.dones
         self._time_outs[row] = result.time_outs
         self._frames[row] = result.frames
-        self._policy_ids[row] = np.where(result.valids, self.mapping.policies, NO_POLICY)
+        self._policy_ids[row] = self.mapping.policies
+        if not result.valids.all():
+            self._policy_ids[row, ~result.valids] = NO_POLICY
 
     @property
     def is_full(self) -> bool:
         """Whether the trajectories have all their steps."""
         return self.row == self._store.layout.rollout
 
-    def finish(self) -> list[list[int]]:
+    def finish(self, reward_scale: float, reward_clip: float) -> list[list[int]]:
         """Writes what was collected and carries the last observation over.
 
         Returns for each slot the policies that acted in it. The caller hands the slots over.
         """
         store, slots = self._store, self.slots
-        store.rewards[slots] = self._rewards.T
+        store.rewards[slots] = np.clip(self._rewards.T * reward_scale, -reward_clip, reward_clip)
         store.dones[slots] = self._dones.T
         store.time_outs[slots] = self._time_outs.T
         store.frames[slots] = self._frames.T
@@ -125,6 +127,9 @@ class Split:
             self._carried_obs[key][:, 0] = array[slots, -1]
         self._carried_rnn[:] = store.rnn_states[slots, -1]
         self.phase = Phase.NEEDS_SLOTS
+        first = self._policy_ids[0]
+        if (self._policy_ids == first).all() and (first != NO_POLICY).all():  # nobody switched, nobody rested
+            return [[policy_id] for policy_id in first.tolist()]
         return [[int(p) for p in np.unique(column) if p != NO_POLICY] for column in self._policy_ids.T]
 
     def state_dict(self) -> dict[str, Any]:

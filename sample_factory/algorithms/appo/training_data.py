@@ -1,7 +1,7 @@
 """A batch as the learner sees it: tensors on its device, and the minibatches it is cut into.
 
-Minibatches are made of segments: `recurrence` consecutive steps of one trajectory. With one minibatch per batch
-nothing is shuffled and nothing is copied.
+Minibatches are made of segments: `recurrence` consecutive steps of one trajectory. With one minibatch per
+batch nothing is shuffled and nothing is copied.
 
 Invariant: every step of the batch is in exactly one minibatch of an epoch.
 """

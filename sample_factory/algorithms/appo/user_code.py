@@ -24,7 +24,7 @@ class UserCode:
     @classmethod
     def capture(cls) -> UserCode:
         """Takes what is registered in this process."""
-        # Only a process that has imported the encoders can have registered one; and importing them costs a second.
+        # Only a process that has imported the encoders can have registered one, and that takes a second.
         encoders = sys.modules.get("sample_factory.model.encoders")
         return cls(
             environments=cloudpickle.dumps(global_env_registry().user_registrations()),

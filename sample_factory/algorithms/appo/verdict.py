@@ -49,7 +49,7 @@ def judge(names: Sequence[str], seconds: np.ndarray) -> Verdict:
 
 def _sentence(environment: float, inference: float, learning: float, waiting: float) -> str:
     if learning >= BUSY and waiting > 1 - BUSY:
-        return f"the learner ({learning:.0%} busy): fewer --ppo_epochs, a smaller network or more --learner_threads"
+        return f"the learner ({learning:.0%} busy): fewer --ppo_epochs or more --learner_threads"
     if environment >= inference:
         return f"the environment ({environment:.0%} of sampling): more --num_workers if cores are free"
     return f"inference ({inference:.0%} of sampling): more --num_envs_per_worker, or a smaller network"

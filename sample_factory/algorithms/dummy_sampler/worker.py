@@ -1,0 +1,127 @@
+"""A worker that steps environments with random actions and does nothing else.
+
+It drives the same `EnvVector` as a rollout worker, so what it reaches is what training could reach if
+networks and learning were free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sample_factory.algorithms.appo.user_code import UserCode
+from sample_factory.config.config import Config
+from sample_factory.envs.vector import EnvVector, ObsRows
+from sample_factory.processes.affinity import available_cores
+from sample_factory.processes.shared_memory import SharedArrays
+from sample_factory.processes.worker import WorkerContext
+
+NUM_RANDOM_ACTIONS = 500
+STEPS_PER_POLL = 50
+
+
+class AffinityChangedError(RuntimeError):
+    """A library moved the worker to other cores than it was pinned to."""
+
+
+class SamplerWorker:
+    """Waits for the common start, then steps until told to stop."""
+
+    def __init__(
+        self, vector: EnvVector, actions: Sequence[Any], rows: ObsRows, numbers: SharedArrays, index: int
+    ):
+        self._vector = vector
+        self._actions = actions
+        self._rows = rows
+        self._go = numbers["go"]
+        self._frames = numbers["frames"]
+        self._index = index
+        self._next_action = 0
+
+    def poll(self, timeout: float) -> None:
+        """A handful of steps, so that the loop around them costs nothing."""
+        if not self._go[0]:
+            _wait(timeout, lambda: bool(self._go[0]))
+            return
+        frames = 0
+        for _ in range(STEPS_PER_POLL):
+            step = self._vector.step(self._actions[self._next_action], self._rows, 0)
+            self._next_action = (self._next_action + 1) % len(self._actions)
+            frames += int(step.frames.sum())
+        self._frames[self._index] += frames
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._vector.close()
+
+
+def _wait(timeout: float, ready: Callable[[], bool]) -> None:
+    """Looks a few times within `timeout`; the start of a benchmark need not be exact to the millisecond."""
+    import time
+
+    deadline = time.monotonic() + timeout
+    while not ready() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+@dataclass(frozen=True)
+class SamplerWorkerBuilder:
+    """Builds one sampler worker and its environments."""
+
+    cfg: Config
+    user_code: UserCode
+    numbers: SharedArrays
+    worker_id: int
+
+    def __call__(self, context: WorkerContext) -> SamplerWorker:
+        """Runs where the worker runs."""
+        self.user_code.restore()
+        cores = available_cores()
+        vector, space = self._make_vector(context)
+        if available_cores() != cores:
+            raise AffinityChangedError(
+                f"--env={self.cfg.env} moved its process from cores {cores} to {available_cores()}; "
+                "use --set_workers_cpu_affinity=False."
+            )
+        space.seed(self.worker_id)
+        actions = [[space.sample() for _ in range(vector.num_agents)] for _ in range(NUM_RANDOM_ACTIONS)]
+        return SamplerWorker(vector, actions, self._rows(vector), self.numbers, self.worker_id)
+
+    def _rows(self, vector: EnvVector) -> ObsRows:
+        from sample_factory.envs.observations import observation_dict_space
+
+        arrays = {
+            key: np.zeros((vector.num_agents, 1, *(space.shape or ())), space.dtype)
+            for key, space in observation_dict_space(_first_env(vector)).spaces.items()
+        }
+        rows = ObsRows(arrays, np.arange(vector.num_agents))
+        vector.reset(rows)
+        return rows
+
+    def _make_vector(self, context: WorkerContext) -> tuple[EnvVector, Any]:
+        from sample_factory.envs.batched import as_batched
+        from sample_factory.envs.contract import EnvConfig, is_multiagent
+        from sample_factory.envs.make import make_env, make_vector_env
+        from sample_factory.envs.vector import BatchedVector, MultiAgentVector, SingleAgentVector
+
+        cfg = self.cfg
+        first = self.worker_id * cfg.num_envs_per_worker
+        batch = make_vector_env(cfg.env, cfg, cfg.num_envs_per_worker)
+        if batch is not None:
+            vector = BatchedVector(as_batched(batch), seed=first)
+            return vector, vector.env.action_space
+        envs = []
+        for i in range(cfg.num_envs_per_worker):
+            envs.append(make_env(cfg.env, cfg, EnvConfig(self.worker_id, i, first + i)))
+            context.beat()
+        seeds = range(first, first + len(envs))
+        if is_multiagent(envs[0]):
+            return MultiAgentVector(envs, list(seeds)), envs[0].action_space
+        return SingleAgentVector(envs, list(seeds)), envs[0].action_space
+
+
+def _first_env(vector: Any) -> Any:
+    return vector.env if hasattr(vector, "env") else vector.envs[0]

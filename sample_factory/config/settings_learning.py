@@ -175,8 +175,8 @@ _EXECUTION = in_group(
         "train_in_background_thread",
         bool,
         True,
-        "Read for command lines of Sample Factory 1, without effect: copying a batch takes little of the time "
-        "of training on it, and a thread for it would compete for the same cores.",
+        "Read for command lines of Sample Factory 1, without effect: copying a batch takes little of the "
+        "time of training on it, and a thread for it would compete for the same cores.",
     ),
     Setting(
         "learner_main_loop_num_cores",
@@ -192,8 +192,8 @@ _EXECUTION = in_group(
         "micro_batch_size",
         int,
         0,
-        "Steps the encoder sees at once while training on a CPU: what fits into the cache is faster, with the "
-        "same result. 0 means 256 for images and everything at once otherwise.",
+        "Steps the encoder sees at once while training on a CPU: what fits into the cache is faster, with "
+        "the same result. 0 means 256 for images and everything at once otherwise.",
         minimum=0,
     ),
 )

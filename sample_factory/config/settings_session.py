@@ -24,6 +24,14 @@ _STOPPING = in_group(
         minimum=0,
     ),
     Setting(
+        "execution_time",
+        int,
+        0,
+        "Save and leave with exit code 75 after this many seconds, so that a scheduler starts the same "
+        "command again; 0 never does.",
+        minimum=0,
+    ),
+    Setting(
         "benchmark",
         bool,
         False,
@@ -126,14 +134,14 @@ _SUPERVISION = in_group(
     Setting(
         "max_worker_restarts",
         int,
-        20,
-        "Restarts of rollout and policy workers in one session before it stops with an error.",
+        5,
+        "Times in a row a component may die without getting anything done before the session fails.",
         minimum=0,
     ),
     Setting(
         "heartbeat_reporting_interval",
         int,
-        180,
+        60,
         "Seconds without a sign of life after which a component's stack is logged; it is killed later, after "
         "--env_step_timeout_seconds.",
         minimum=1,

@@ -15,25 +15,35 @@ from typing import Any
 
 import numpy as np
 
+from sample_factory.envs.replacement import Replacements
 from sample_factory.envs.vector import SingleAgentVector
 
 
 class JournaledVector(SingleAgentVector):
     """`SingleAgentVector` with a seed for every episode and a record of the current one."""
 
-    def __init__(self, envs: Sequence[Any], seeds: Sequence[int], bootstrap_time_outs: bool = True):
-        super().__init__(envs, seeds, bootstrap_time_outs)
+    def __init__(
+        self,
+        envs: Sequence[Any],
+        seeds: Sequence[int],
+        bootstrap_time_outs: bool = True,
+        replacements: Replacements | None = None,
+    ):
+        super().__init__(envs, seeds, bootstrap_time_outs, replacements)
         self._episodes = [0] * self.num_agents
         self._actions: list[list[Any]] = [[] for _ in range(self.num_agents)]
         self._last_obs: list[Any] = [None] * self.num_agents
         self._step_functions = [partial(self._journaled_step, i) for i in range(self.num_agents)]
 
     def _reset_env(self, i: int, seed: int | None = None) -> Any:
-        self._awaits_reset[i] = False
         self._episodes[i] += 1
         self._actions[i] = []
-        obs, _ = self.envs[i].reset(seed=self._episode_seed(i))
-        self._last_obs[i] = obs
+        self._last_obs[i] = super()._reset_env(i, self._episode_seed(i))
+        return self._last_obs[i]
+
+    def _replace_env(self, i: int, error: Exception) -> Any:
+        obs = super()._replace_env(i, error)
+        self._step_functions[i] = partial(self._journaled_step, i)
         return obs
 
     def _episode_seed(self, i: int) -> int:

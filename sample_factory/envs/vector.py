@@ -26,6 +26,7 @@ from sample_factory.envs.contract import (
     agents_of,
     find_interface,
 )
+from sample_factory.envs.replacement import Replacements
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,16 @@ class EpisodeSums:
         """All episodes at their start."""
         return cls(np.zeros(num_agents, np.float64), np.zeros(num_agents, np.int64))
 
+    def drop(self, agent_index: int) -> None:
+        """Forgets an episode that will never end."""
+        self.rewards[agent_index] = 0.0
+        self.frames[agent_index] = 0
+
     def end(self, agent_index: int, info: Mapping[str, Any]) -> EpisodeEnd:
         """Closes one agent's episode."""
         reward = float(self.rewards[agent_index])
         length = int(self.frames[agent_index])
-        self.rewards[agent_index] = 0.0
-        self.frames[agent_index] = 0
+        self.drop(agent_index)
         true_reward = float(info.get(TRUE_REWARD, reward))
         return EpisodeEnd(agent_index, reward, true_reward, length, info.get(EXTRA_STATS) or {})
 
@@ -154,12 +159,20 @@ class SingleAgentVector:
 
     agents_per_env = 1
 
-    def __init__(self, envs: Sequence[Any], seeds: Sequence[int], bootstrap_time_outs: bool = True):
+    def __init__(
+        self,
+        envs: Sequence[Any],
+        seeds: Sequence[int],
+        bootstrap_time_outs: bool = True,
+        replacements: Replacements | None = None,
+    ):
+        """Without `replacements` an exception of an environment ends everything."""
         self.envs = list(envs)
         self.num_agents = len(self.envs)
         self.training_frames = 0
         self._seeds = list(seeds)
         self._bootstrap_time_outs = bootstrap_time_outs
+        self._replacements = replacements
         self._awaits_reset = [False] * self.num_agents
         self._step = VectorStep.empty(self.num_agents)
         self._sums = EpisodeSums.zeros(self.num_agents)
@@ -177,8 +190,23 @@ class SingleAgentVector:
 
     def _reset_env(self, i: int, seed: int | None = None) -> Any:
         self._awaits_reset[i] = False
-        obs, _ = self.envs[i].reset(seed=seed)
+        try:
+            obs, _ = self.envs[i].reset(seed=seed)
+        except Exception as error:  # noqa: BLE001  simulators raise anything
+            return self._replace_env(i, error)
         return obs
+
+    def _replace_env(self, i: int, error: Exception) -> Any:
+        """Puts a new environment in place of one that raised; returns its first observation."""
+        if self._replacements is None:
+            raise error
+        where = f"seed {self._seeds[i]}, frame {self._sums.frames[i]} of its episode"
+        self.envs[i] = env = self._replacements.replace(i, self.envs[i], error, where)
+        self._step_functions[i] = env.step
+        self._info_targets[i] = find_interface(env, TrainingInfo)
+        self._seeds[i] += 1
+        self._sums.drop(i)
+        return self._reset_env(i, self._seeds[i])
 
     def _write(self, i: int, obs: Any, rows: ObsRows, row: int) -> None:
         if self._bare:
@@ -202,7 +230,17 @@ class SingleAgentVector:
                 obs, reward = self._reset_env(i), 0.0
                 step.dones[i], step.valids[i], step.frames[i] = True, False, 0
             else:
-                obs, reward, terminated, truncated, info = step_function(actions[i])
+                try:
+                    obs, reward, terminated, truncated, info = step_function(actions[i])
+                except Exception as error:  # noqa: BLE001  simulators raise anything
+                    obs, reward, terminated, truncated, info = (
+                        self._replace_env(i, error),
+                        0.0,
+                        False,
+                        False,
+                        {},
+                    )
+                    step.dones[i], step.valids[i], step.frames[i] = True, False, 0
                 if info and NUM_FRAMES in info:
                     step.frames[i] = info[NUM_FRAMES]
                 if terminated or truncated:
@@ -219,6 +257,8 @@ class SingleAgentVector:
         for i, info in ended:
             step.episodes.append(self._sums.end(i, info))
             self._tell_training_info(i)
+            if self._replacements is not None:
+                self._replacements.finished_episode(i)
         return step
 
     def _after_end(self, i: int, final_obs: Any, terminated: bool) -> Any:
@@ -259,21 +299,41 @@ class SingleAgentVector:
 class MultiAgentVector:
     """A loop over multi-agent environments; agents of one environment stand next to each other."""
 
-    def __init__(self, envs: Sequence[Any], seeds: Sequence[int]):
+    def __init__(self, envs: Sequence[Any], seeds: Sequence[int], replacements: Replacements | None = None):
         self.envs = list(envs)
+        self._replacements = replacements
         self.agents_per_env = agents_of(self.envs[0])
         self.num_agents = len(self.envs) * self.agents_per_env
         self.training_frames = 0
         self._seeds = list(seeds)
         self._step = VectorStep.empty(self.num_agents)
         self._sums = EpisodeSums.zeros(self.num_agents)
+        self._played = np.zeros(self.num_agents, bool)  # active at least once in the current episode
         self._info_targets = [find_interface(env, TrainingInfo) for env in self.envs]
 
     def reset(self, rows: ObsRows) -> None:
         """See `EnvVector`."""
-        for i, env in enumerate(self.envs):
-            observations, _ = env.reset(seed=self._seeds[i])
-            self._write(i, observations, rows, 0)
+        for i in range(len(self.envs)):
+            self._write(i, self._reset_env(i), rows, 0)
+
+    def _reset_env(self, i: int) -> Sequence[Any]:
+        try:
+            observations, _ = self.envs[i].reset(seed=self._seeds[i])
+        except Exception as error:  # noqa: BLE001  simulators raise anything
+            return self._replace_env(i, error)
+        return observations
+
+    def _replace_env(self, i: int, error: Exception) -> Sequence[Any]:
+        """Puts a new environment in place of one that raised; returns its first observations."""
+        if self._replacements is None:
+            raise error
+        where = f"seed {self._seeds[i]}, frame {self._sums.frames[i * self.agents_per_env]} of its episode"
+        self.envs[i] = env = self._replacements.replace(i, self.envs[i], error, where)
+        self._info_targets[i] = find_interface(env, TrainingInfo)
+        self._seeds[i] += 1
+        for agent in range(self.agents_per_env):
+            self._sums.drop(i * self.agents_per_env + agent)
+        return self._reset_env(i)
 
     def _write(self, env_index: int, observations: Sequence[Any], rows: ObsRows, row: int) -> None:
         first = env_index * self.agents_per_env
@@ -290,7 +350,15 @@ class MultiAgentVector:
         ended: list[tuple[int, dict[str, Any]]] = []
         for i, env in enumerate(self.envs):
             first = i * k
-            observations, rewards, terminated, truncated, infos = env.step(list(actions[first : first + k]))
+            try:
+                observations, rewards, terminated, truncated, infos = env.step(
+                    list(actions[first : first + k])
+                )
+            except Exception as error:  # noqa: BLE001  simulators raise anything
+                self._write(i, self._replace_env(i, error), rows, row)
+                step.dones[first : first + k] = True
+                step.valids[first : first + k] = False
+                continue
             self._write(i, observations, rows, row)
             step.rewards[first : first + k] = rewards
             for agent in range(k):
@@ -301,15 +369,26 @@ class MultiAgentVector:
                     step.dones[index] = True
                     step.time_outs[index] = truncated[agent] and not terminated[agent]
                     ended.append((index, info))
+        step.frames[~step.valids] = 0  # an inactive agent's frames are nobody's training frames
+        self._played |= step.valids
         self._sums.rewards += step.rewards
         self._sums.frames += step.frames
+        self._close_episodes(ended)
+        return step
+
+    def _close_episodes(self, ended: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         for index, info in ended:
-            step.episodes.append(self._sums.end(index, info))
-            target = self._info_targets[index // k]
+            end = self._sums.end(index, info)
+            if not self._played[index]:  # was out of the game all along: no episode of its own
+                continue
+            self._played[index] = False
+            self._step.episodes.append(end)
+            env_index = index // self.agents_per_env
+            target = self._info_targets[env_index]
             if target is not None:
                 target.set_training_info({"approx_total_training_steps": self.training_frames})
-        step.frames[~step.valids] = 0  # an inactive agent's frames are nobody's training frames
-        return step
+            if self._replacements is not None:
+                self._replacements.finished_episode(env_index)
 
     def tell_policies(self, policies: np.ndarray) -> None:
         """See `EnvVector`."""

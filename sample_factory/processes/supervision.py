@@ -62,6 +62,7 @@ class Death:
     cause: str  # one line
     trace: str  # Python traceback or stack of the stuck process, if any
     deaths: int  # how many times this worker has died so far
+    is_final: bool = False  # its component said that starting again would only repeat it
 
 
 @dataclass
@@ -183,12 +184,13 @@ class Supervisor:
             cause, trace = f"{worker.spec.name} was stuck and has been killed", worker.stack
         else:
             cause, trace = _describe_exit(worker.spec.name, exit_code), ""
-        return Death(worker.spec.name, worker.started, cause, trace, worker.deaths)
+        is_final = worker.failure is not None and worker.failure.is_final
+        return Death(worker.spec.name, worker.started, cause, trace, worker.deaths, is_final)
 
-    def restart(self, name: str) -> float:
-        """Starts a dead worker again after a back-off that doubles with each death; returns the delay."""
+    def restart(self, name: str, failures_in_a_row: int = 1) -> float:
+        """Starts a dead worker again after a back-off that doubles with each failure; returns the delay."""
         worker = self._workers[name]
-        delay = min(FIRST_BACK_OFF_SEC * 2 ** (worker.deaths - 1), LONGEST_BACK_OFF_SEC)
+        delay = min(FIRST_BACK_OFF_SEC * 2 ** (failures_in_a_row - 1), LONGEST_BACK_OFF_SEC)
         worker.restart_at = self.clock() + delay
         return delay
 

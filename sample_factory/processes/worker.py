@@ -84,6 +84,7 @@ class WorkerFailed:
     name: str
     error: str  # last line of the traceback
     trace: str
+    is_final: bool = False  # starting the worker again would only repeat it
 
 
 class LifeSigns:
@@ -125,7 +126,8 @@ def run_worker(
             component.close()
     except Exception as error:  # noqa: BLE001  anything a component raises becomes the worker's report
         last_line = traceback.format_exception_only(error)[-1].strip()
-        writer.send(WorkerFailed(spec.name, last_line, traceback.format_exc()))
+        is_final = getattr(error, "is_final", False)
+        writer.send(WorkerFailed(spec.name, last_line, traceback.format_exc(), is_final))
         writer.flush_within(5.0)
         os._exit(EXIT_FAILED)  # interpreter teardown could hang in the library that just failed
     writer.flush_within(5.0)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from sample_factory.algorithms.appo.board import Activity
 from sample_factory.algorithms.appo.messages import RepeatRequests, encode
 from sample_factory.algorithms.appo.plan import learner_name, policy_worker_name, rollout_worker_name
 from sample_factory.algorithms.appo.serial_state import restore_serial_state, save_serial_state
@@ -28,6 +29,7 @@ from sample_factory.processes.worker import Builder, Component, WorkerContext, W
 log = logging.getLogger("sample_factory")
 
 MAX_NICENESS = 19
+MIN_PROGRESS_SEC = 1.0  # of useful work, for a death to count as the first in a row again
 # For libraries that an environment loads; torch has its own setting in every worker.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -114,7 +116,7 @@ class ParallelEngine:
         self._site = site
         self._supervisor = supervisor
         self._builders = builders(site)
-        self._restarts = 0
+        self._failures: dict[str, tuple[int, float]] = {}  # name -> in a row, seconds of work done by then
         self._replaced_policy_workers: set[str] = set()
 
     def start(self) -> None:
@@ -155,29 +157,38 @@ class ParallelEngine:
             self._handle(death)
 
     def _handle(self, death: Death) -> None:
-        """Replaces a worker that died, unless it never came up, is a learner, or too many have died."""
+        """Replaces a worker that died, unless it can't work: it never came up, or dies without progress."""
         builder = self._builders[death.name]
         if not death.started and death.deaths == 1:
             raise ComponentFailedError(f"{death.name} failed to start: {death.cause}", death.trace)
-        if isinstance(builder, LearnerBuilder):
+        in_a_row = self._count_failure(death.name)
+        limit = self._site.cfg.max_worker_restarts
+        if death.is_final:
             raise ComponentFailedError(f"{death.name} failed: {death.cause}", death.trace)
-        self._restarts += 1
-        if self._restarts > self._site.cfg.max_worker_restarts:
+        if in_a_row > limit:
             raise ComponentFailedError(
-                f"{death.name} failed: {death.cause} (more than --max_worker_restarts="
-                f"{self._site.cfg.max_worker_restarts} failures)",
+                f"{death.name} failed: {death.cause} (--max_worker_restarts={limit} in a row)",
                 death.trace,
             )
         if isinstance(builder, RolloutWorkerBuilder):
             lost = self._site.ledger().reclaim(builder.worker_id)
             self._site.channels.rollout_workers[builder.worker_id].receive(0.0)
             log.warning("%d open trajectories of %s are dropped.", lost, death.name)
-        else:
+        elif isinstance(builder, PolicyWorkerBuilder):
             self._replaced_policy_workers.add(death.name)
-        delay = self._supervisor.restart(death.name)
+        delay = self._supervisor.restart(death.name, in_a_row)
         log.warning("%s died (%s) and is replaced in %.1f s.", death.name, death.cause, delay)
         if death.trace:
             log.warning("%s", death.trace)
+
+    def _count_failure(self, name: str) -> int:
+        """How many times a component has died in a row without getting anything done in between."""
+        seconds = self._site.board().seconds[self._site.plan.component_names().index(name)]
+        done = float(seconds[[Activity.ENVIRONMENT, Activity.INFERENCE, Activity.TRAINING]].sum())
+        failures, done_before = self._failures.get(name, (0, 0.0))
+        failures = 1 if done > done_before + MIN_PROGRESS_SEC else failures + 1
+        self._failures[name] = failures, done
+        return failures
 
     def _after_start(self, name: str) -> None:
         """A new policy worker has dropped the requests to its predecessor: rollout workers repeat them."""

@@ -45,6 +45,8 @@ _KL_SCHEDULES = ("kl_adaptive_minibatch", "kl_adaptive_epoch")
 class NonFiniteTrainingError(RuntimeError):
     """Losses or gradients have not been finite for too many steps in a row."""
 
+    is_final = True
+
 
 @dataclass
 class IterationResult:

@@ -70,7 +70,7 @@ class LearnerWorker:
         self._saved_version = -1
         self._load()
         if is_restart:
-            batcher.recover()
+            self._take_over()
         self._publish()
         self._note_counters()
         self._board.paused[learner.policy_id] = False
@@ -90,6 +90,18 @@ class LearnerWorker:
             self.learner.policy_version,
             self.learner.env_steps,
         )
+
+    def _take_over(self) -> None:
+        """Continues for a learner that died: what was ready for it, and where the workers think it is."""
+        self.batcher.recover()
+        self.iterations = int(self._board.iterations[self.learner.policy_id])
+        per_iteration = self._plan.trajectories_per_iteration
+        if not per_iteration or len(self.batcher) >= self._slots_per_batch():
+            return
+        if bool((self._board.collected // per_iteration > self.iterations).all()):
+            # In turns, everybody waits for an iteration whose batch died with the learner: call it finished.
+            self.iterations += 1
+            self._board.iterations[self.learner.policy_id] = self.iterations
 
     def poll(self, timeout: float) -> None:
         """Trains on one batch if there is one; waits for trajectories otherwise."""

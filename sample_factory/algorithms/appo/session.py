@@ -24,6 +24,8 @@ import numpy as np
 from sample_factory.algorithms.appo.board import Board
 from sample_factory.algorithms.appo.engine import ComponentFailedError, Engine, ParallelEngine, SerialEngine
 from sample_factory.algorithms.appo.plan import Plan
+from sample_factory.algorithms.appo.postmortem import post_mortem
+from sample_factory.algorithms.appo.preflight import check_machine
 from sample_factory.algorithms.appo.progress import Progress
 from sample_factory.algorithms.appo.site import Site
 from sample_factory.algorithms.appo.user_code import UserCode
@@ -157,25 +159,28 @@ class Session:
         probe = self._probe()
         check(self._cfg, probe.num_agents)
         plan = Plan.make(self._cfg, probe.num_agents, probe.num_gpus, self._seed())
+        check_machine(plan, probe.trajectories.megabytes(plan.num_slots))
         site = Site.make(self._cfg, plan, probe, self._directory, newest_version(self._directory))
         site = replace(site, workers_log_to_console=not wants_live_display(self._cfg.progress, sys.stderr))
         self._announce(plan, probe)
         progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries())
         engine = self._engine(site, plan)
-        status = ExitStatus.FAILURE
+        status, failure = ExitStatus.FAILURE, None
         try:
             engine.start()
             status = self._loop(engine, progress, site.board())
         except ComponentFailedError as error:
-            self._explain(error)
+            failure = error
         finally:
             for report in engine.stop(self._cfg.shutdown_timeout_seconds):
                 progress.take(report)
             progress.close()
-        if status is ExitStatus.SUCCESS:
+        if failure is not None:
+            log.error("%s", post_mortem(self._cfg, self._directory, failure, failure.trace))
+        elif status is ExitStatus.SUCCESS:
             env_steps = {p: int(n) for p, n in enumerate(site.board().env_steps)}
             (self._directory / DONE_FILE).write_text(f"{env_steps}\n")
-        elif status is not ExitStatus.FAILURE:
+        else:
             log.info("Stopped early; the same command resumes.")
         return status
 
@@ -192,6 +197,8 @@ class Session:
                 return self._signals.status
             if learning and self._is_done(progress, board):
                 return ExitStatus.SUCCESS
+            if 0 < self._cfg.execution_time < progress.elapsed_sec:
+                return ExitStatus.REQUEUE
 
     def _is_done(self, progress: Progress, board: Board) -> bool:
         cfg = self._cfg
@@ -250,11 +257,6 @@ class Session:
             probe.trajectories.megabytes(plan.num_slots),
             plan.seed,
         )
-
-    def _explain(self, error: ComponentFailedError) -> None:
-        if error.trace:
-            log.error("%s", error.trace.rstrip())
-        log.error("%s", error)
 
 
 def _probe_in_child(cfg: Config, user_code: UserCode) -> Any:

@@ -263,6 +263,7 @@ class RolloutWorkerBuilder:
         from sample_factory.envs.contract import EnvConfig
         from sample_factory.envs.journal import JournaledVector
         from sample_factory.envs.make import make_env, make_vector_env
+        from sample_factory.envs.replacement import Replacements
         from sample_factory.envs.vector import BatchedVector, MultiAgentVector, SingleAgentVector
 
         plan, cfg = self.site.plan, self.site.cfg
@@ -271,17 +272,20 @@ class RolloutWorkerBuilder:
         batch = make_vector_env(cfg.env, cfg, plan.envs_per_split)
         if batch is not None:
             return BatchedVector(as_batched(batch), plan.seed_for(*seed_path, first), cfg.value_bootstrap)
-        envs, seeds = [], []
-        for i in range(plan.envs_per_split):
-            config = EnvConfig(self.worker_id, split_id * plan.envs_per_split + i, first + i)
-            envs.append(make_env(cfg.env, cfg, config))
-            seeds.append(plan.seed_for(*seed_path, first + i))
+
+        def make(place: int) -> Any:
             context.beat()
+            vector_index = split_id * plan.envs_per_split + place
+            return make_env(cfg.env, cfg, EnvConfig(self.worker_id, vector_index, first + place))
+
+        places = range(plan.envs_per_split)
+        envs = [make(place) for place in places]
+        seeds = [plan.seed_for(*seed_path, first + place) for place in places]
+        replacements = Replacements(make, [first + place for place in places])
         if self.site.probe.is_multiagent:
-            return MultiAgentVector(envs, seeds)
-        if cfg.serial_mode:
-            return JournaledVector(envs, seeds, cfg.value_bootstrap)
-        return SingleAgentVector(envs, seeds, cfg.value_bootstrap)
+            return MultiAgentVector(envs, seeds, replacements)
+        kind = JournaledVector if cfg.serial_mode else SingleAgentVector
+        return kind(envs, seeds, cfg.value_bootstrap, replacements)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""EnvPool's environments, many of them stepped by one C++ call."""

@@ -1,0 +1,1 @@
+"""MiniGrid's grid worlds."""

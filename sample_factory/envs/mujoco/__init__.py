@@ -1,0 +1,1 @@
+"""MuJoCo's locomotion and manipulation tasks, as gymnasium ships them."""

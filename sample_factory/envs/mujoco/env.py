@@ -1,0 +1,46 @@
+"""Makes one gymnasium MuJoCo task by its id, with bounded actions and its time limit.
+
+Used by the MuJoCo family.
+Invariant: the task never sees an action outside its bounds, so control costs are those of what was done.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import gymnasium
+import mujoco
+
+from sample_factory.envs.wrappers import ClipActions, SkipFrames, TimeLimit
+
+log = logging.getLogger(__name__)
+
+
+def make_task(env_id: str, frameskip: int, render_mode: str | None) -> gymnasium.Env:
+    """One task; gymnasium's own layers are left out, they cost time and hide nothing we need."""
+    if render_mode is not None and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+    with _quiet_model_compiler():
+        made = gymnasium.make(env_id, render_mode=render_mode, disable_env_checker=True)
+    task = made.unwrapped
+    if made.spec is not None and made.spec.max_episode_steps:
+        task = TimeLimit(task, made.spec.max_episode_steps)
+    env = ClipActions(task)
+    return SkipFrames(env, frameskip) if frameskip > 1 else env
+
+
+@contextmanager
+def _quiet_model_compiler() -> Iterator[None]:
+    """Keeps remarks about gymnasium's model files off the screen.
+
+    MuJoCo also appends them to a file in the working directory, once for every environment made.
+    """
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda text: log.debug("MuJoCo: %s", text))
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)

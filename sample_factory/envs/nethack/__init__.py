@@ -1,0 +1,1 @@
+"""The NetHack Learning Environment's tasks."""

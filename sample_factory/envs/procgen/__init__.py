@@ -1,0 +1,1 @@
+"""Procgen's sixteen games with generated levels."""

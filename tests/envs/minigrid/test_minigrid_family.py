@@ -1,0 +1,79 @@
+"""MiniGrid worlds: what the agent sees, names, defaults."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+pytest.importorskip("minigrid")
+
+import gymnasium
+import minigrid
+
+from sample_factory.envs.make import make_env
+from sample_factory.envs.observations import observation_dict_space
+from sample_factory.envs.registry import UnknownEnvError
+from tests.envs.contract_check import check_env, family_cfg
+
+WORLD = "MiniGrid-Empty-Random-6x6-v0"
+
+
+def make(name=WORLD, **overrides):
+    return make_env(name, family_cfg(name, overrides), None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["MiniGrid-Empty-8x8-v0", "MiniGrid-DoorKey-6x6-v0", "MiniGrid-FourRooms-v0", "MiniGrid-MemoryS7-v0"],
+)
+def test_worlds_keep_the_contract_and_their_seed(name):
+    report = check_env(name, steps=100, reproducible=True)
+    assert {key: value.shape for key, value in report.observations[0].items()} == {"obs": (3, 7, 7)}
+
+
+def test_obs_is_the_view_of_the_agent_with_channels_first():
+    gymnasium.register_envs(minigrid)
+    plain = gymnasium.make(WORLD)
+    raw, _ = plain.reset(seed=5)
+    seen, _ = make().reset(seed=5)
+    for x, y, channel in np.ndindex(7, 7, 3):
+        assert seen["obs"][channel, x, y] == raw["image"][x, y, channel]
+
+
+def test_direction_is_one_hot_when_asked_for():
+    env = make(minigrid_direction=True)
+    assert observation_dict_space(env)["direction"].shape == (4,)
+    env.reset(seed=5)
+    turn_right, seen = 1, []
+    for _ in range(4):
+        direction = env.step(turn_right)[0]["direction"]
+        assert direction.sum() == 1.0
+        seen.append(int(direction.argmax()))
+    assert [(later - earlier) % 4 for earlier, later in pairwise(seen)] == [1, 1, 1]
+
+
+def test_running_out_of_steps_is_a_truncation():
+    env = make()
+    env.reset(seed=0)
+    turn_left = 0
+    ends = [env.step(turn_left)[2:4] for _ in range(144)]  # four steps for each cell of the world
+    assert ends[-1] == (False, True)
+    assert not any(truncated for _, truncated in ends[:-1])
+
+
+def test_an_unknown_world_is_refused():
+    with pytest.raises(UnknownEnvError, match="MiniGrid-Empty-8x8-v0"):
+        make_env("MiniGrid-Nowhere-v0", family_cfg(WORLD), None)
+
+
+def test_the_family_sets_v1_defaults():
+    cfg = family_cfg(WORLD)
+    chosen = {
+        "encoder_subtype": "minigrid_convnet_tiny",
+        "hidden_size": 128,
+        "obs_subtract_mean": 4.0,
+        "obs_scale": 8.0,
+        "exploration_loss_coeff": 0.005,
+        "env_frameskip": 1,
+    }
+    assert {key: getattr(cfg, key) for key in chosen} == chosen

@@ -1,0 +1,1 @@
+"""VizDoom: single-player scenarios, matches against bots, and matches between several agents."""

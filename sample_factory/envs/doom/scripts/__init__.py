@@ -1,0 +1,1 @@
+"""Small tools around the Doom environments."""

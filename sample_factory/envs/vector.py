@@ -1,6 +1,6 @@
 """The environments of one split, stepped together, their observations written straight into the store.
 
-Three shapes of the same interface: `SingleAgentVector` loops over gymnasium environments and resets them,
+Three shapes of one interface: `SingleAgentVector` (here) loops over gymnasium environments and resets them,
 `MultiAgentVector` loops over environments that speak in lists and reset themselves, `BatchedVector` hands the
 whole batch to one vectorised environment. Rollout workers and the dummy sampler use them.
 
@@ -16,14 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
-from sample_factory.envs.batched import BatchedEnv
 from sample_factory.envs.contract import (
     EXTRA_STATS,
-    IS_ACTIVE,
     NUM_FRAMES,
     TRUE_REWARD,
+    RewardShaping,
     TrainingInfo,
-    agents_of,
     find_interface,
 )
 from sample_factory.envs.replacement import Replacements
@@ -108,6 +106,9 @@ class EnvVector(Protocol):
     def tell_policies(self, policies: np.ndarray) -> None:
         """Tells environments with an attribute `curr_policy_idx` which policy acts in them."""
 
+    def shape_rewards(self, schemes: Sequence[dict[str, Any]]) -> None:
+        """Gives each agent the reward scheme of the policy that controls it, where it can be shaped."""
+
     def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
         """Steps environment i `steps[i]` times at random, so that episodes end at different times."""
 
@@ -141,12 +142,25 @@ class EpisodeSums:
         return EpisodeEnd(agent_index, reward, true_reward, length, info.get(EXTRA_STATS) or {})
 
 
-def _tell_policies(envs: Sequence[Any], policies: np.ndarray) -> None:
+def tell_policies(envs: Sequence[Any], policies: np.ndarray) -> None:
     """Sets `curr_policy_idx` where it exists; with several agents, the policy of the first."""
     agents_per_env = len(policies) // len(envs)
     for env, policy_id in zip(envs, policies[::agents_per_env].tolist(), strict=True):
         if hasattr(env.unwrapped, "curr_policy_idx"):
             env.unwrapped.curr_policy_idx = policy_id
+
+
+def shape_rewards(envs: Sequence[Any], schemes: Sequence[dict[str, Any]]) -> None:
+    """Gives every agent's scheme to its environment, if that can be shaped and has another one."""
+    agents_per_env = len(schemes) // len(envs)
+    for i, env in enumerate(envs):
+        target = find_interface(env, RewardShaping)
+        if target is None:
+            continue
+        for agent in range(agents_per_env):
+            scheme = schemes[i * agents_per_env + agent]
+            if target.get_current_reward_shaping(agent) != scheme:
+                target.set_reward_shaping(scheme, agent)
 
 
 class SingleAgentVector:
@@ -276,7 +290,11 @@ class SingleAgentVector:
 
     def tell_policies(self, policies: np.ndarray) -> None:
         """See `EnvVector`."""
-        _tell_policies(self.envs, policies)
+        tell_policies(self.envs, policies)
+
+    def shape_rewards(self, schemes: Sequence[dict[str, Any]]) -> None:
+        """See `EnvVector`."""
+        shape_rewards(self.envs, schemes)
 
     def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
         """See `EnvVector`."""
@@ -294,168 +312,3 @@ class SingleAgentVector:
         """See `EnvVector`."""
         for env in self.envs:
             env.close()
-
-
-class MultiAgentVector:
-    """A loop over multi-agent environments; agents of one environment stand next to each other."""
-
-    def __init__(self, envs: Sequence[Any], seeds: Sequence[int], replacements: Replacements | None = None):
-        self.envs = list(envs)
-        self._replacements = replacements
-        self.agents_per_env = agents_of(self.envs[0])
-        self.num_agents = len(self.envs) * self.agents_per_env
-        self.training_frames = 0
-        self._seeds = list(seeds)
-        self._step = VectorStep.empty(self.num_agents)
-        self._sums = EpisodeSums.zeros(self.num_agents)
-        self._played = np.zeros(self.num_agents, bool)  # active at least once in the current episode
-        self._info_targets = [find_interface(env, TrainingInfo) for env in self.envs]
-
-    def reset(self, rows: ObsRows) -> None:
-        """See `EnvVector`."""
-        for i in range(len(self.envs)):
-            self._write(i, self._reset_env(i), rows, 0)
-
-    def _reset_env(self, i: int) -> Sequence[Any]:
-        try:
-            observations, _ = self.envs[i].reset(seed=self._seeds[i])
-        except Exception as error:  # noqa: BLE001  simulators raise anything
-            return self._replace_env(i, error)
-        return observations
-
-    def _replace_env(self, i: int, error: Exception) -> Sequence[Any]:
-        """Puts a new environment in place of one that raised; returns its first observations."""
-        if self._replacements is None:
-            raise error
-        where = f"seed {self._seeds[i]}, frame {self._sums.frames[i * self.agents_per_env]} of its episode"
-        self.envs[i] = env = self._replacements.replace(i, self.envs[i], error, where)
-        self._info_targets[i] = find_interface(env, TrainingInfo)
-        self._seeds[i] += 1
-        for agent in range(self.agents_per_env):
-            self._sums.drop(i * self.agents_per_env + agent)
-        return self._reset_env(i)
-
-    def _write(self, env_index: int, observations: Sequence[Any], rows: ObsRows, row: int) -> None:
-        first = env_index * self.agents_per_env
-        for agent, obs in enumerate(observations):
-            if isinstance(obs, dict):
-                rows.write(first + agent, row, obs)
-            else:
-                rows.views["obs"][first + agent][row] = obs
-
-    def step(self, actions: Sequence[Any], rows: ObsRows, row: int) -> VectorStep:
-        """See `EnvVector`."""
-        step, k = self._step, self.agents_per_env
-        step.clear()
-        ended: list[tuple[int, dict[str, Any]]] = []
-        for i, env in enumerate(self.envs):
-            first = i * k
-            try:
-                observations, rewards, terminated, truncated, infos = env.step(
-                    list(actions[first : first + k])
-                )
-            except Exception as error:  # noqa: BLE001  simulators raise anything
-                self._write(i, self._replace_env(i, error), rows, row)
-                step.dones[first : first + k] = True
-                step.valids[first : first + k] = False
-                continue
-            self._write(i, observations, rows, row)
-            step.rewards[first : first + k] = rewards
-            for agent in range(k):
-                index, info = first + agent, infos[agent]
-                step.frames[index] = info.get(NUM_FRAMES, 1)
-                step.valids[index] = info.get(IS_ACTIVE, True)
-                if terminated[agent] or truncated[agent]:
-                    step.dones[index] = True
-                    step.time_outs[index] = truncated[agent] and not terminated[agent]
-                    ended.append((index, info))
-        step.frames[~step.valids] = 0  # an inactive agent's frames are nobody's training frames
-        self._played |= step.valids
-        self._sums.rewards += step.rewards
-        self._sums.frames += step.frames
-        self._close_episodes(ended)
-        return step
-
-    def _close_episodes(self, ended: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        for index, info in ended:
-            end = self._sums.end(index, info)
-            if not self._played[index]:  # was out of the game all along: no episode of its own
-                continue
-            self._played[index] = False
-            self._step.episodes.append(end)
-            env_index = index // self.agents_per_env
-            target = self._info_targets[env_index]
-            if target is not None:
-                target.set_training_info({"approx_total_training_steps": self.training_frames})
-            if self._replacements is not None:
-                self._replacements.finished_episode(env_index)
-
-    def tell_policies(self, policies: np.ndarray) -> None:
-        """See `EnvVector`."""
-        _tell_policies(self.envs, policies)
-
-    def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
-        """See `EnvVector`."""
-        for i, (env, count) in enumerate(zip(self.envs, steps, strict=True)):
-            beat()
-            observations = None
-            for _ in range(count):
-                actions = [env.action_space.sample() for _ in range(self.agents_per_env)]
-                observations, *_ = env.step(actions)
-            if observations is not None:
-                self._write(i, observations, rows, 0)
-
-    def close(self) -> None:
-        """See `EnvVector`."""
-        for env in self.envs:
-            env.close()
-
-
-class BatchedVector:
-    """One vectorised environment that steps all its copies in one call and resets them one step later."""
-
-    agents_per_env = 1
-
-    def __init__(self, env: BatchedEnv, seed: int, bootstrap_time_outs: bool = True):
-        self.env = env
-        self.num_agents = env.num_envs
-        self.training_frames = 0
-        self._seed = seed
-        self._bootstrap_time_outs = bootstrap_time_outs
-        self._step = VectorStep.empty(self.num_agents)
-        self._sums = EpisodeSums.zeros(self.num_agents)
-
-    def reset(self, rows: ObsRows) -> None:
-        """See `EnvVector`."""
-        rows.write_batch(0, self.env.reset(self._seed))
-
-    def step(self, actions: Any, rows: ObsRows, row: int) -> VectorStep:
-        """See `EnvVector`."""
-        step = self._step
-        step.clear()
-        result = self.env.step(np.asarray(actions))
-        rows.write_batch(row, result.obs)
-        step.rewards[:] = result.rewards
-        step.frames[:] = result.frames
-        step.dones[:] = result.terminated | result.resets
-        if not self._bootstrap_time_outs:
-            step.dones |= result.truncated
-        step.valids[:] = ~result.resets
-        step.rewards[result.resets] = 0.0
-        step.frames[result.resets] = 0
-        self._sums.rewards += step.rewards
-        self._sums.frames += step.frames
-        infos = dict(result.infos)
-        for index in np.flatnonzero(result.terminated | result.truncated):
-            step.episodes.append(self._sums.end(int(index), infos.get(int(index), {})))
-        return step
-
-    def tell_policies(self, policies: np.ndarray) -> None:
-        """See `EnvVector`; copies inside one environment have no attributes."""
-
-    def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
-        """See `EnvVector`; copies that step together can't be stepped apart, their seeds must do."""
-
-    def close(self) -> None:
-        """See `EnvVector`."""
-        self.env.close()

@@ -3,7 +3,8 @@
 | array | written by | read by |
 |---|---|---|
 | env_steps, samples, iterations, paused, lag | the learner of that policy | session, rollout workers |
-| best_metric | the session | learners |
+| best_metric, cfg_number, shaping_number, save_requests, load_* | the session | learners, rollout workers |
+| saves_done | the learner of that policy | session |
 | split_* | the rollout worker of that row | policy workers |
 | collected, sampled_frames | the rollout worker of that row | learners, session |
 | waiting | set by the rollout worker of that row | learners, which clear it when they wake the worker |
@@ -54,6 +55,13 @@ class Board:
         self.paused: np.ndarray = arrays["paused"]  # learner: no new trajectories for me
         self.lag: np.ndarray = arrays["lag"]
         self.best_metric: np.ndarray = arrays["best_metric"]  # what --save_best_metric is now; NaN: unknown
+        # Population-based training; numbers that grow, so that a reader sees that there is something new.
+        self.cfg_number: np.ndarray = arrays["cfg_number"]  # a policy's hyper-parameters were written
+        self.shaping_number: np.ndarray = arrays["shaping_number"]  # its reward shaping was written
+        self.save_requests: np.ndarray = arrays["save_requests"]  # its learner shall save
+        self.saves_done: np.ndarray = arrays["saves_done"]  # the learner has answered this request
+        self.load_requests: np.ndarray = arrays["load_requests"]  # it shall take over the weights of ...
+        self.load_from: np.ndarray = arrays["load_from"]  # ... this policy
         self.split_ticks: np.ndarray = arrays["split_ticks"]  # of the last request; others are void
         self.split_slots: np.ndarray = arrays["split_slots"]
         self.split_policies: np.ndarray = arrays["split_policies"]
@@ -76,6 +84,12 @@ class Board:
             "paused": ArraySpec((num_policies,), "bool"),
             "lag": ArraySpec((num_policies, len(Lag)), "float64", fill=-1),
             "best_metric": ArraySpec((num_policies,), "float64", fill=math.nan),
+            "cfg_number": ArraySpec((num_policies,), "int64"),
+            "shaping_number": ArraySpec((num_policies,), "int64"),
+            "save_requests": ArraySpec((num_policies,), "int64"),
+            "saves_done": ArraySpec((num_policies,), "int64"),
+            "load_requests": ArraySpec((num_policies,), "int64"),
+            "load_from": ArraySpec((num_policies,), "int64"),
             "split_ticks": ArraySpec(splits, "int64"),
             "split_slots": ArraySpec((*splits, agents_per_split), "int64"),
             "split_policies": ArraySpec((*splits, agents_per_split), "int16"),

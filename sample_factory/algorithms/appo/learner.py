@@ -9,7 +9,7 @@ Invariant: the policy version counts SGD steps; a step whose loss or gradient is
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -239,6 +239,23 @@ class Learner:
                 f"--max_grad_norm (now {self.cfg.max_grad_norm:g})."
             )
         return False
+
+    def set_hyper_parameters(self, values: Mapping[str, Any]) -> None:
+        """Changes settings of this policy from the next iteration on, as population-based training does."""
+        for name, value in values.items():
+            self.cfg[name] = value
+        self._lr_schedule.set_learning_rate(self.cfg.learning_rate)
+        for group in self._optimizer.param_groups:
+            group["betas"] = (self.cfg.adam_beta1, self.cfg.adam_beta2)
+
+    def take_weights(self, state: Mapping[str, Any]) -> None:
+        """Takes over another policy's network and optimiser.
+
+        The version jumps so far that everything under way, which the old weights chose, counts as too old.
+        """
+        self.model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.policy_version += self.cfg.max_policy_lag + 1
 
     def state_dict(self) -> dict[str, Any]:
         """Everything a resumed session needs, as tensors, numbers and strings."""

@@ -5,6 +5,7 @@ Invariant: what is published and what is saved is always the learner's state bet
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import time
@@ -18,6 +19,7 @@ from sample_factory.algorithms.appo.batcher import Batch, Batcher
 from sample_factory.algorithms.appo.board import Activity, Board, Lag, Stopwatch
 from sample_factory.algorithms.appo.learner import IterationResult, Learner
 from sample_factory.algorithms.appo.plan import Plan
+from sample_factory.algorithms.appo.population import hyper_parameters_path
 from sample_factory.algorithms.appo.weights import WeightStore
 from sample_factory.config.config import Config
 from sample_factory.model.checkpoints import CheckpointError, CheckpointStore
@@ -68,6 +70,8 @@ class LearnerWorker:
         self._last_save = self._last_best_check = self._last_milestone = now
         self._last_summary = -math.inf
         self._saved_version = -1
+        self._cfg_number = 0
+        self._load_number = int(links.board.load_requests[learner.policy_id])  # a predecessor's are done
         self._load()
         if is_restart:
             self._take_over()
@@ -106,6 +110,7 @@ class LearnerWorker:
     def poll(self, timeout: float) -> None:
         """Trains on one batch if there is one; waits for trajectories otherwise."""
         learner, batcher = self.learner, self.batcher
+        self._follow_population()
         self._watch.switch(Activity.WAITING)
         batcher.receive(0.0 if len(batcher) >= self._slots_per_batch() else timeout)
         self._watch.switch(Activity.BATCHING)
@@ -118,6 +123,32 @@ class LearnerWorker:
             self._update_pause(training=False)
         self._watch.switch(Activity.OTHER)
         self._save_if_due()
+
+    def _follow_population(self) -> None:
+        """Does what population-based training has asked for on the board."""
+        board, policy_id = self._board, self.learner.policy_id
+        if board.save_requests[policy_id] > board.saves_done[policy_id]:
+            number = int(board.save_requests[policy_id])
+            self.save()
+            board.saves_done[policy_id] = number
+        if board.load_requests[policy_id] > self._load_number:
+            self._load_number = int(board.load_requests[policy_id])
+            self._take_over_weights(int(board.load_from[policy_id]))
+        if board.cfg_number[policy_id] > self._cfg_number:
+            self._cfg_number = int(board.cfg_number[policy_id])
+            path = hyper_parameters_path(self._links.directory, policy_id)
+            self.learner.set_hyper_parameters(json.loads(path.read_text()))
+
+    def _take_over_weights(self, donor: int) -> None:
+        checkpoint = checkpoint_store(self._cfg, self._links.directory, donor).load_latest()
+        if checkpoint is None:
+            log.error(
+                "Policy %d can't become policy %d, which has saved nothing.", self.learner.policy_id, donor
+            )
+            return
+        self.learner.take_weights(checkpoint.state)
+        self._publish()
+        self.save()
 
     def _slots_per_batch(self) -> int:
         return int(self._cfg.batch_size * self._cfg.num_batches_per_iteration // self._cfg.rollout)

@@ -104,7 +104,7 @@ class Plan:
 class SeedOf:
     """First numbers of the paths given to `Plan.seed_for`."""
 
-    ENVIRONMENT, ACTIONS, MAPPING, LEARNER, WARM_UP = range(5)
+    ENVIRONMENT, ACTIONS, MAPPING, LEARNER, WARM_UP, POPULATION = range(6)
 
 
 def rollout_worker_name(worker_id: int) -> str:

@@ -16,6 +16,7 @@ import psutil
 
 from sample_factory.algorithms.appo.board import Board, Lag
 from sample_factory.algorithms.appo.plan import Plan
+from sample_factory.algorithms.appo.population import Population
 from sample_factory.algorithms.appo.verdict import Verdict, judge
 from sample_factory.config.config import Config
 from sample_factory.envs.extra_summaries import ExtraSummaries
@@ -28,6 +29,7 @@ log = logging.getLogger("sample_factory")
 
 FPS_RECORD_SEC = 1.0
 VERDICT_SEC = 60.0
+POPULATION_SEC = 300.0
 
 
 class Progress:
@@ -47,6 +49,7 @@ class Progress:
         self._first_samples = np.zeros(plan.num_policies, np.int64)
         self._learning_since = self._started
         self._last_record = self._last_summary = self._last_verdict = self._started
+        self._last_population = -math.inf
         self._judged_seconds = board.seconds.copy()
         self._verdict: Verdict | None = None
 
@@ -105,6 +108,23 @@ class Progress:
         if now - self._last_verdict >= VERDICT_SEC:
             self._last_verdict = now
             self._judge()
+
+    def objectives(self, name: str) -> list[float | None]:
+        """What each policy is ranked by in a population; None where it is not known yet."""
+        found = []
+        for policy_id in range(self._plan.num_policies):
+            value = self._extra.objectives(policy_id).get(name)
+            found.append(value if value is not None else self.episodes.mean(policy_id, name))
+        return found
+
+    def write_population(self, population: Population) -> None:
+        """Writes every policy's hyper-parameters now and then."""
+        now = time.monotonic()
+        if now - self._last_population < POPULATION_SEC:
+            return
+        self._last_population = now
+        for policy_id, env_steps in enumerate(self._board.env_steps.tolist()):
+            self._summaries.write(policy_id, env_steps, population.scalars(policy_id))
 
     def _note_best_metric(self) -> None:
         """Tells the learners how good their policies are, once enough episodes say so."""

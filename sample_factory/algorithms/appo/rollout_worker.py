@@ -8,9 +8,11 @@ Invariant: a split takes all the slots it needs or none, and gives none back hal
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from sample_factory.algorithms.appo.messages import (
     decode,
     encode,
 )
+from sample_factory.algorithms.appo.population import reward_shaping_path
 from sample_factory.algorithms.appo.split import Phase, Split
 from sample_factory.algorithms.appo.trajectories import SlotLedger
 from sample_factory.envs.vector import EpisodeEnd
@@ -55,6 +58,7 @@ class RolloutLinks:
     inference: Inference
     reporter: Reporter
     stopwatch: Stopwatch
+    directory: Path = Path()  # of the experiment: where reward shaping is found
 
 
 class RolloutWorker:
@@ -72,6 +76,8 @@ class RolloutWorker:
         self._episodes: list[EpisodeReport] = []
         self._next_report = time.monotonic() + REPORT_INTERVAL_SEC
         self._sleep_until = 0.0
+        self._shaping_numbers = np.zeros_like(links.board.shaping_number)
+        self._shapings: dict[int, dict[str, Any]] = {}
         self._first_rollout_done = settings.pause_after_first_sec <= 0
 
     def poll(self, timeout: float) -> None:
@@ -105,6 +111,7 @@ class RolloutWorker:
         if slots is None:
             return False
         split.vector.training_frames = int(self._board.env_steps.sum())
+        self._shape_rewards(split)
         split.begin(slots)
         return True
 
@@ -112,6 +119,17 @@ class RolloutWorker:
         if not self._may_start(split):
             return None
         return self._links.ledger.claim(self.worker_id, split.num_agents)
+
+    def _shape_rewards(self, split: Split) -> None:
+        """Gives the environments the reward schemes that population-based training has chosen."""
+        numbers = self._board.shaping_number
+        if not numbers.any():
+            return
+        for policy_id in np.flatnonzero(numbers != self._shaping_numbers):
+            self._shaping_numbers[policy_id] = numbers[policy_id]
+            path = reward_shaping_path(self._links.directory, int(policy_id))
+            self._shapings[int(policy_id)] = json.loads(path.read_text())
+        split.vector.shape_rewards([self._shapings[int(p)] for p in split.mapping.policies])
 
     def _may_start(self, split: Split) -> bool:
         policies = np.unique(split.mapping.policies)

@@ -23,7 +23,8 @@ import numpy as np
 
 from sample_factory.algorithms.appo.board import Board
 from sample_factory.algorithms.appo.engine import ComponentFailedError, Engine, ParallelEngine, SerialEngine
-from sample_factory.algorithms.appo.plan import Plan
+from sample_factory.algorithms.appo.plan import Plan, SeedOf
+from sample_factory.algorithms.appo.population import Population
 from sample_factory.algorithms.appo.postmortem import post_mortem
 from sample_factory.algorithms.appo.preflight import check_machine
 from sample_factory.algorithms.appo.progress import Progress
@@ -164,11 +165,12 @@ class Session:
         site = replace(site, workers_log_to_console=not wants_live_display(self._cfg.progress, sys.stderr))
         self._announce(plan, probe)
         progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries())
+        population = self._population(site, plan, probe)
         engine = self._engine(site, plan)
         status, failure = ExitStatus.FAILURE, None
         try:
             engine.start()
-            status = self._loop(engine, progress, site.board())
+            status = self._loop(engine, progress, population, site.board())
         except ComponentFailedError as error:
             failure = error
         finally:
@@ -184,7 +186,9 @@ class Session:
             log.info("Stopped early; the same command resumes.")
         return status
 
-    def _loop(self, engine: Engine, progress: Progress, board: Board) -> ExitStatus:
+    def _loop(
+        self, engine: Engine, progress: Progress, population: Population | None, board: Board
+    ) -> ExitStatus:
         learning = False
         while True:
             for report in engine.poll(POLL_SECONDS):
@@ -193,6 +197,9 @@ class Session:
                 learning = True
                 progress.learners_are_up()
             progress.update()
+            if learning and population is not None:
+                population.step(progress.objectives(self._cfg.pbt_target_objective))
+                progress.write_population(population)
             if self._signals.status is not None:
                 return self._signals.status
             if learning and self._is_done(progress, board):
@@ -227,6 +234,12 @@ class Session:
             if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
                 raise error.__cause__ from None
             raise ComponentFailedError(f"--env={self._cfg.env} can't be made: {error}", error.trace) from None
+
+    def _population(self, site: Site, plan: Plan, probe: Probe) -> Population | None:
+        if not self._cfg.with_pbt or plan.num_policies == 1:
+            return None
+        seed = plan.seed_for(SeedOf.POPULATION, site.resumed_version)
+        return Population(self._cfg, site.board(), self._directory, probe.reward_shaping, seed)
 
     def _engine(self, site: Site, plan: Plan) -> Engine:
         if self._cfg.serial_mode:

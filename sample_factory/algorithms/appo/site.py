@@ -9,6 +9,7 @@ Invariant: a builder is a small picklable object, and the component it returns i
 from __future__ import annotations
 
 import os
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -190,6 +191,7 @@ class RolloutWorkerBuilder:
         links = RolloutLinks(
             ledger=site.ledger(),
             board=site.board(),
+            directory=site.directory,
             inbox=site.channels.rollout_workers[self.worker_id],
             batchers=site.channels.batchers,
             inference=inference,
@@ -260,11 +262,13 @@ class RolloutWorkerBuilder:
 
     def _vector(self, split_id: int, context: WorkerContext) -> EnvVector:
         from sample_factory.envs.batched import as_batched
+        from sample_factory.envs.batched_vector import BatchedVector
         from sample_factory.envs.contract import EnvConfig
         from sample_factory.envs.journal import JournaledVector
         from sample_factory.envs.make import make_env, make_vector_env
+        from sample_factory.envs.multi_agent_vector import MultiAgentVector
         from sample_factory.envs.replacement import Replacements
-        from sample_factory.envs.vector import BatchedVector, MultiAgentVector, SingleAgentVector
+        from sample_factory.envs.vector import SingleAgentVector
 
         plan, cfg = self.site.plan, self.site.cfg
         first = self._first_env_id(split_id)
@@ -340,7 +344,7 @@ class LearnerBuilder:
         from sample_factory.algorithms.appo.learner_worker import LearnerLinks, LearnerWorker
         from sample_factory.model.actor_critic import make_actor_critic
 
-        site, cfg = self.site, self.site.cfg
+        site, cfg = self.site, copy(self.site.cfg)  # a policy's settings may go their own way
         site.prepare_worker(learner_threads(cfg.learner_threads, site.plan))
         seed = site.plan.seed_for(SeedOf.LEARNER, self.policy_id)
         torch.manual_seed(seed)

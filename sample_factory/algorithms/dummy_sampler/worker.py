@@ -103,9 +103,11 @@ class SamplerWorkerBuilder:
 
     def _make_vector(self, context: WorkerContext) -> tuple[EnvVector, Any]:
         from sample_factory.envs.batched import as_batched
+        from sample_factory.envs.batched_vector import BatchedVector
         from sample_factory.envs.contract import EnvConfig, is_multiagent
         from sample_factory.envs.make import make_env, make_vector_env
-        from sample_factory.envs.vector import BatchedVector, MultiAgentVector, SingleAgentVector
+        from sample_factory.envs.multi_agent_vector import MultiAgentVector
+        from sample_factory.envs.vector import SingleAgentVector
 
         cfg = self.cfg
         first = self.worker_id * cfg.num_envs_per_worker

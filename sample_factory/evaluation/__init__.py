@@ -1,0 +1,1 @@
+"""Playing, scoring and recording trained policies."""

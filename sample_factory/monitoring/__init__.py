@@ -1,0 +1,1 @@
+"""Console, log file, TensorBoard, metrics.jsonl."""

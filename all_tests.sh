@@ -4,7 +4,8 @@
 #   ./all_tests.sh --fast       without the tests that train until a score is reached
 set -euo pipefail
 cd "$(dirname "$0")"
-. ./setup_environment.sh all dev
+. ./setup_environment.sh
+install all,dev
 
 fast=()
 if [ "${1:-}" = "--fast" ]; then

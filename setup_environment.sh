@@ -1,36 +1,65 @@
 #!/usr/bin/env bash
-# Sourced by quickstart.sh and all_tests.sh with the extras to install as arguments.
-# Makes .venv and installs this package into it; sets PYTHON to its interpreter. Does nothing twice.
+# Sourced by quickstart.sh and all_tests.sh: `install gym,doom` makes .venv with this package and these extras.
+# Sets PYTHON to its interpreter; does nothing when nothing has changed.
 
+readonly VENV=$PWD/.venv
+readonly PYTHON=$VENV/bin/python
+readonly STAMP=$VENV/.installed
+readonly LOG=$VENV/install.log
+readonly TORCH=torch==2.13.0
+
+fail() {
+    echo "error: $*" >&2
+    exit 1
+}
+
+# The oldest supported Python first: that is the one most packages have wheels for.
 find_python() {
-  local candidate
-  for candidate in python3.11 python3.12 python3.13 python3; do
-    if command -v "$candidate" >/dev/null 2>&1 &&
-      "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
-      echo "$candidate"
-      return
+    local candidate
+    for candidate in python3.11 python3.12 python3.13 python3 python; do
+        if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11, 3.12 or 3.13 is needed and none was found; install one and run this again."
+}
+
+# with_progress "what is happening" command...: the command's output goes to the log, seconds go to the screen.
+with_progress() {
+    local what=$1 started=$SECONDS pid
+    shift
+    "$@" >>"$LOG" 2>&1 &
+    pid=$!
+    # A command in the background does not hear Ctrl+C.
+    trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
+    if [ -t 1 ]; then
+        while kill -0 "$pid" 2>/dev/null; do
+            printf '\r%s ... %d s ' "$what" $((SECONDS - started))
+            sleep 1
+        done
+        printf '\r'
     fi
-  done
-  echo "Python 3.11, 3.12 or 3.13 is needed and was not found; install one, for example: apt-get install python3" >&2
-  return 1
+    wait "$pid" || { tail -n 20 "$LOG" >&2; fail "$what failed; the whole output is in $LOG."; }
+    trap - INT TERM
+    echo "$what ... done in $((SECONDS - started)) s"
 }
 
-setup_environment() {
-  local extras stamp wanted python
-  extras=$(IFS=,; echo "$*")
-  stamp=.venv/.installed
-  wanted="$extras $(cksum <pyproject.toml)"
-  PYTHON="$PWD/.venv/bin/python"
-  if [ -x "$PYTHON" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
-    return
-  fi
-  python=$(find_python)
-  echo "== installing into .venv (a few minutes the first time)"
-  [ -x "$PYTHON" ] || "$python" -m venv .venv
-  # torch first and pinned: a newer release would bring gigabytes of CUDA to a machine without a GPU.
-  "$PYTHON" -m pip install --quiet --disable-pip-version-check "torch==2.13.0"
-  "$PYTHON" -m pip install --quiet --disable-pip-version-check -e ".[$extras]"
-  echo "$wanted" >"$stamp"
+install() {
+    local extras=$1 python wanted
+    # The extras and the contents of pyproject.toml: when neither has changed there is nothing to install.
+    wanted="$TORCH $extras $(cksum <pyproject.toml)"
+    if [ -x "$PYTHON" ] && grep -qxF "$wanted" "$STAMP" 2>/dev/null; then
+        return
+    fi
+    # Without pip it is what a failed attempt left behind.
+    if ! "$PYTHON" -m pip --version >/dev/null 2>&1; then
+        python=$(find_python)
+        "$python" -m venv "$VENV" >/dev/null ||
+            fail "$python cannot make virtual environments; on Debian and Ubuntu, install the package python3-venv."
+    fi
+    # Pinned and first: an open range resolves to gigabytes of CUDA on machines that cannot use it.
+    with_progress "Installing torch" "$PYTHON" -m pip install "$TORCH"
+    with_progress "Installing Sample Factory [$extras]" "$PYTHON" -m pip install --editable ".[$extras]"
+    echo "$wanted" >>"$STAMP"
 }
-
-setup_environment "$@"

@@ -139,6 +139,8 @@ class ProgressDisplay:
         self.close()
 
     def _report(self, status: SessionStatus) -> None:
+        if not math.isfinite(status.fps[0]):
+            return  # nothing has been learned from yet
         logger().log(self._report_level, "%s", fps_line(status))
         rewards = reward_line(status)
         if rewards is not None:

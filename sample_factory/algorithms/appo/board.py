@@ -8,7 +8,7 @@
 | split_* | the rollout worker of that row | policy workers |
 | collected, sampled_frames | the rollout worker of that row | learners, session |
 | waiting | set by the rollout worker of that row | learners, which clear it when they wake the worker |
-| seconds | the component of that row | session |
+| seconds, memory_mb | the component of that row | session |
 
 Invariant: one writer per element, so no lock is needed. (Two may clear `waiting`; a wake-up too many does no
 harm.) For a rollout worker that died the session writes.
@@ -21,9 +21,12 @@ import time
 from enum import IntEnum
 
 import numpy as np
+import psutil
 
 from sample_factory.algorithms.appo.messages import next_tick
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
+
+MEMORY_LOOK_SEC = 10.0
 
 
 class Activity(IntEnum):
@@ -70,6 +73,7 @@ class Board:
         self.waiting: np.ndarray = arrays["waiting"]  # worker waits for slots or for a pause to end
         self.sampled_frames: np.ndarray = arrays["sampled_frames"]
         self.seconds: np.ndarray = arrays["seconds"]  # [components, activities]
+        self.memory_mb: np.ndarray = arrays["memory_mb"]  # [components]
 
     @staticmethod
     def specs(
@@ -98,6 +102,7 @@ class Board:
             "waiting": ArraySpec((num_workers,), "bool"),
             "sampled_frames": ArraySpec((num_workers,), "int64"),
             "seconds": ArraySpec((num_components, len(Activity)), "float64"),
+            "memory_mb": ArraySpec((num_components,), "float64"),
         }
 
     def withdraw_requests(self, worker_id: int) -> None:
@@ -110,6 +115,9 @@ class Stopwatch:
 
     def __init__(self, board: Board, component_index: int):
         self._seconds = board.seconds[component_index]
+        self._memory_mb = board.memory_mb[component_index : component_index + 1]
+        self._process = psutil.Process()
+        self._next_look = 0.0
         self._activity = Activity.OTHER
         self._since = time.perf_counter()
 
@@ -119,4 +127,7 @@ class Stopwatch:
         previous = self._activity
         self._seconds[previous] += now - self._since
         self._activity, self._since = activity, now
+        if now >= self._next_look:
+            self._next_look = now + MEMORY_LOOK_SEC
+            self._memory_mb[0] = self._process.memory_info().rss / 2**20
         return previous

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import psutil
 
-from sample_factory.algorithms.appo.board import Board, Lag
+from sample_factory.algorithms.appo.board import Activity, Board, Lag
 from sample_factory.algorithms.appo.plan import Plan
 from sample_factory.algorithms.appo.population import Population
 from sample_factory.algorithms.appo.verdict import Verdict, judge
 from sample_factory.config.config import Config
 from sample_factory.envs.extra_summaries import ExtraSummaries
 from sample_factory.monitoring.console import ProgressDisplay, SessionStatus, collected_line
-from sample_factory.monitoring.reports import EpisodeReport, TrainReport
+from sample_factory.monitoring.reports import ComponentReport, EpisodeReport, TrainReport
 from sample_factory.monitoring.statistics import EpisodeStatistics, FpsMeter
 from sample_factory.monitoring.summaries import Summaries, episodic_summary_due
 
@@ -50,7 +50,7 @@ class Progress:
         self._learning_since = self._started
         self._last_record = self._last_summary = self._last_verdict = self._started
         self._last_population = -math.inf
-        self._judged_seconds = board.seconds.copy()
+        self._judged_seconds = self._reported_seconds = board.seconds.copy()
         self._verdict: Verdict | None = None
 
     @property
@@ -67,6 +67,7 @@ class Progress:
         """Takes the counters that checkpoints brought as the zero of this session."""
         self._first_env_steps = self._board.env_steps.copy()
         self._first_samples = self._board.samples.copy()
+        self._fps = FpsMeter()  # what a checkpoint brought is not speed
         self._learning_since = time.monotonic()
         self._judged_seconds = self._board.seconds.copy()
 
@@ -159,6 +160,23 @@ class Progress:
             self._summaries.write_speed(env_steps, fps, self._fps.throughput(), memory_mb)
         if self._verdict is not None:
             self._summaries.write(0, env_steps[0], _verdict_scalars(self._verdict))
+        self._summaries.write_components(env_steps[0], self._component_reports())
+
+    def _component_reports(self) -> list[ComponentReport]:
+        """Seconds of waiting and of work of every component since the last summary, and its memory."""
+        seconds = self._board.seconds - self._reported_seconds
+        self._reported_seconds = self._board.seconds.copy()
+        working = [activity for activity in Activity if activity not in (Activity.WAITING, Activity.OTHER)]
+        return [
+            ComponentReport(
+                name=name,
+                timings={"wait": float(row[Activity.WAITING]), "step": float(row[working].sum())},
+                memory_mb=float(memory_mb),
+            )
+            for name, row, memory_mb in zip(
+                self._plan.component_names(), seconds, self._board.memory_mb, strict=True
+            )
+        ]
 
     def _judge(self) -> None:
         seconds = self._board.seconds - self._judged_seconds

@@ -1,7 +1,7 @@
 """The DeepMind Lab family: `dmlab_30`, `dmlab_<name>` and `dmlab_<path of a level>`.
 
-The registry reads `FAMILY`; the session asks `make_summaries_hook` for the DMLab-30 score. Flags and defaults
-are v1's.
+The registry reads `FAMILY`; the session asks it for the DMLab-30 score (`make_summaries_hook`). Flags and
+defaults are v1's.
 
 Invariant: neither gymnasium nor the simulator is imported before an environment is made.
 """
@@ -162,4 +162,5 @@ FAMILY = EnvFamily(
     make_env=make_dmlab_env,
     settings=SETTINGS,
     defaults=DEFAULTS,
+    extra_summaries=make_summaries_hook,
 )

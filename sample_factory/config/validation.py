@@ -157,18 +157,24 @@ def _sync_rule(num_agents: int) -> _Rule:
     def problem(cfg: Config) -> str | None:
         if cfg.async_rl:
             return None
-        collected = cfg.num_workers * cfg.num_envs_per_worker * num_agents * cfg.rollout
+        envs = cfg.num_workers * cfg.num_envs_per_worker
+        if envs % cfg.num_policies:
+            return (
+                f"--async_rl=False needs the {envs} environments of all workers to be a multiple of "
+                f"--num_policies={cfg.num_policies}; use {_near('num_workers', cfg.num_workers, cfg.num_policies)}."
+            )
+        collected = envs // cfg.num_policies * num_agents * cfg.rollout
         size, minibatches = cfg.batch_size, cfg.num_batches_per_iteration
         if size * minibatches % collected == 0:
             return None
         step = math.lcm(collected // math.gcd(collected, minibatches), cfg.rollout)
         return (
             f"--async_rl=False needs --batch_size={size} times --num_batches_per_iteration={minibatches} "
-            f"to be a multiple of the {collected} steps all workers collect in one rollout; "
+            f"to be a multiple of the {collected} steps a policy collects in one rollout; "
             f"use {_near('batch_size', size, step)}."
         )
 
-    reads = ("async_rl", "num_workers", "num_envs_per_worker", "rollout", "batch_size")
+    reads = ("async_rl", "num_workers", "num_envs_per_worker", "num_policies", "rollout", "batch_size")
     return _Rule((*reads, "num_batches_per_iteration"), problem)
 
 

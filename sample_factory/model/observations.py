@@ -105,6 +105,11 @@ class ObservationPreparation(nn.Module):
         """Normaliser of each normalised key."""
         return dict(zip(self._normalized_keys, self._normalizers, strict=True))  # type: ignore[arg-type]
 
+    def main_mean_and_scale(self) -> tuple[float, float]:
+        """What is subtracted from the main observation, and what it is then divided by."""
+        preparation = self._preparations[MAIN_KEY]
+        return preparation.mean, preparation.scale
+
     def forward(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Prepared observations; the action mask, which no encoder may read, is left out."""
         prepared = {key: prepare(obs[key]) for key, prepare in self._preparations.items()}

@@ -16,9 +16,11 @@ import pickle
 import select
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import reduction
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
+
+from sample_factory.processes.descriptors import DescriptorParcel
 
 Record = tuple[int, int, int, int]
 
@@ -108,6 +110,18 @@ class PipeChannel:
     def __reduce__(self) -> tuple[Any, ...]:
         return _attach_channel, (reduction.DupFd(self._read_fd), reduction.DupFd(self._write_fd))
 
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """The ends to read from and to write to."""
+        return self._read_fd, self._write_fd
+
+    @classmethod
+    def of_descriptors(cls, read_fd: int, write_fd: int) -> PipeChannel:
+        """The channel whose ends these are."""
+        channel = cls.__new__(cls)
+        channel._open(read_fd, write_fd)
+        return channel
+
     def close(self) -> None:
         """Closes both ends in this process."""
         for fd in (self._read_fd, self._write_fd):
@@ -117,9 +131,41 @@ class PipeChannel:
 
 
 def _attach_channel(read_fd: Any, write_fd: Any) -> PipeChannel:
-    channel = PipeChannel.__new__(PipeChannel)
-    channel._open(read_fd.detach(), write_fd.detach())
-    return channel
+    return PipeChannel.of_descriptors(read_fd.detach(), write_fd.detach())
+
+
+class PipeChannels(Sequence[PipeChannel]):
+    """Channels that travel to a child process together, however many they are."""
+
+    def __init__(self, channels: Sequence[PipeChannel]):
+        self._channels = list(channels)
+        self._parcel = DescriptorParcel([fd for channel in channels for fd in channel.descriptors])
+
+    @overload
+    def __getitem__(self, index: int) -> PipeChannel: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[PipeChannel]: ...
+
+    def __getitem__(self, index: int | slice) -> PipeChannel | list[PipeChannel]:
+        return self._channels[index]
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _attach_channels, (self._parcel,)
+
+    def close(self) -> None:
+        """Closes all of them in this process."""
+        self._parcel.close()
+        for channel in self._channels:
+            channel.close()
+
+
+def _attach_channels(descriptors: list[int]) -> PipeChannels:
+    pairs = zip(descriptors[::2], descriptors[1::2], strict=True)
+    return PipeChannels([PipeChannel.of_descriptors(read_fd, write_fd) for read_fd, write_fd in pairs])
 
 
 class Reporter(Protocol):

@@ -39,6 +39,8 @@ def start_fork_server(preload: Sequence[str]) -> None:
     it, before they could save.
     """
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
+    # numpy's threads are decided when it is imported, that is in the fork server: one per worker is right.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     ignored = (signal.SIGTERM, signal.SIGUSR1)
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
     try:

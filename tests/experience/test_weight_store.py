@@ -99,7 +99,7 @@ def test_a_read_overtaken_by_two_publications_says_so(monkeypatch: pytest.Monkey
     store, _ = make_store()
     store.publish(weights_of(1), 1)
     copyto: Any = np.copyto
-    overtaken = []
+    overtaken: list[bool] = []
 
     def slow_copyto(target: np.ndarray, source: np.ndarray) -> None:
         copyto(target, source)
@@ -117,7 +117,7 @@ def test_a_read_overtaken_by_one_publication_is_still_good(monkeypatch: pytest.M
     store, _ = make_store()
     store.publish(weights_of(1), 1)
     copyto: Any = np.copyto
-    overtaken = []
+    overtaken: list[bool] = []
 
     def slow_copyto(target: np.ndarray, source: np.ndarray) -> None:
         copyto(target, source)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sample_factory.processes.channels import ChannelFullError, PipeChannel, ReportWriter
+from sample_factory.processes.channels import ChannelFullError, PipeChannel, PipeChannels, ReportWriter
 from sample_factory.processes.directory_lock import DirectoryInUseError, DirectoryLock
 from sample_factory.processes.kernel_lock import KernelLock
 from sample_factory.processes.shared_memory import SharedArrays
@@ -54,6 +54,15 @@ def _send_when_possible(channel: PipeChannel, records: list[tuple[int, int, int,
             return
         except ChannelFullError:
             os.sched_yield()
+
+
+def answer_each(channels: PipeChannels) -> None:
+    for place, channel in enumerate(channels):
+        channel.send([(place, 0, 0, 0)])
+
+
+def forward(channels: PipeChannels) -> None:
+    channels[0].send(channels[2].receive(timeout=60.0))
 
 
 def send_and_exit(writer: ReportWriter, report: Any, flush_sec: float) -> None:

@@ -13,10 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sample_factory.processes.channels import ChannelFullError, LocalChannel, PipeChannel, Record
+from sample_factory.processes.channels import (
+    ChannelFullError,
+    LocalChannel,
+    PipeChannel,
+    PipeChannels,
+    Record,
+)
 from tests.processes import children
 
-CHANNELS = {"local": LocalChannel, "pipe": lambda: PipeChannel(10_000)}
+CHANNELS: dict[str, Callable[[], LocalChannel | PipeChannel]] = {
+    "local": LocalChannel,
+    "pipe": lambda: PipeChannel(10_000),
+}
 
 
 @pytest.fixture(params=CHANNELS)
@@ -96,6 +105,7 @@ def test_a_pipe_holds_as_many_records_as_promised_whatever_the_size_of_groups(
     channel.close()
 
 
+@pytest.mark.processes
 def test_groups_of_many_writers_arrive_whole_and_in_order(start_process: Callable[..., Any]) -> None:
     channel = PipeChannel(2000)
     writers = [start_process(children.send_groups, channel, i, 150, i) for i in range(4)]
@@ -121,6 +131,32 @@ def whole_groups(records: list[Record]) -> dict[int, list[int]]:
     return groups
 
 
+@pytest.mark.processes
+def test_more_channels_than_one_process_start_can_carry_reach_a_child(
+    start_process: Callable[..., Any],
+) -> None:
+    channels = PipeChannels([PipeChannel(8) for _ in range(400)])
+    for life in range(2):
+        process = start_process(children.answer_each, channels)
+        process.join(60)
+        assert process.exitcode == 0
+        answers = [channel.receive() for channel in channels]
+        assert answers == [[(place, 0, 0, 0)] for place in range(400)], f"in life {life}"
+    channels.close()
+
+
+@pytest.mark.processes
+def test_a_channel_sent_with_others_reads_what_its_parent_writes(start_process: Callable[..., Any]) -> None:
+    channels = PipeChannels([PipeChannel(8) for _ in range(3)])
+    channels[2].send([(7, 8, 9, 10)])
+    process = start_process(children.forward, channels)
+    assert channels[0].receive(timeout=60.0) == [(7, 8, 9, 10)]
+    process.join(60)
+    assert len(channels) == 3
+    channels.close()
+
+
+@pytest.mark.processes
 def test_writers_killed_at_random_instants_never_leave_half_a_group(
     start_process: Callable[..., Any],
 ) -> None:

@@ -6,6 +6,8 @@ import pytest
 from sample_factory.processes.child_call import ChildCallError, call_in_child
 from tests.processes import children
 
+pytestmark = pytest.mark.processes
+
 
 def test_the_result_comes_back() -> None:
     assert call_in_child(children.add, 2, 3, timeout=60) == 5

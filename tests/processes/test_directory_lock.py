@@ -13,6 +13,8 @@ from sample_factory.processes.directory_lock import DirectoryInUseError, Directo
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from tests.processes import children
 
+pytestmark = pytest.mark.processes
+
 
 def test_a_second_process_is_told_who_holds_the_directory_and_which_flag_to_change(tmp_path: Path) -> None:
     with DirectoryLock(tmp_path, "--experiment"):

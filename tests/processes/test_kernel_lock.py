@@ -11,6 +11,8 @@ from sample_factory.processes.kernel_lock import KernelLock, NoLock
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from tests.processes import children
 
+pytestmark = pytest.mark.processes
+
 
 def test_no_increment_is_lost_between_four_processes(start_process: Callable[..., Any]) -> None:
     lock, arrays = KernelLock(), SharedArrays({"counter": ArraySpec((1,), "int64")})

@@ -19,7 +19,7 @@ from tests.processes import children
 @given(sizes=st.lists(st.integers(0, 200_000), max_size=5))
 def test_reports_of_any_size_arrive_once_and_in_order(sizes: list[int]) -> None:
     pipe = ReportPipe()
-    received = []
+    received: list[Any] = []
     for size in sizes:
         pipe.writer.send(b"r" * size)
         received += pipe.drain()
@@ -34,7 +34,7 @@ def test_sending_never_waits_for_the_reader() -> None:
     pipe = ReportPipe()
     for number in range(20):
         pipe.writer.send((number, b"x" * 50_000))
-    received = []
+    received: list[Any] = []
     while len(received) < 20:
         received += [number for number, _ in pipe.drain()]
         pipe.writer.flush()
@@ -73,6 +73,7 @@ def test_reports_left_by_an_abandoned_drain_come_with_the_next_one() -> None:
     pipe.close()
 
 
+@pytest.mark.processes
 def test_a_process_that_ends_first_delivers_the_rest_of_a_big_report(
     start_process: Callable[..., Any],
 ) -> None:

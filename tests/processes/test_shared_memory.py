@@ -17,6 +17,7 @@ SPECS = {
 }
 
 
+@pytest.mark.processes
 def test_a_child_process_sees_and_changes_the_same_bytes() -> None:
     arrays = SharedArrays(SPECS)
     arrays["numbers"][:] = [1, 2, 3, 4]

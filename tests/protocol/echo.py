@@ -139,7 +139,9 @@ class EchoTeamEnv(gymnasium.Env):
         self.frames = 0
         self.active = [True] * self.num_agents
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[list, list]:
+    def reset(  # type: ignore[override]
+        self, *, seed: int | None = None, options: dict | None = None
+    ) -> tuple[list, list]:
         return [trace.observe() for trace in self.traces], [{} for _ in self.traces]
 
     def step(self, actions: Any) -> tuple[list, list, list, list, list]:  # type: ignore[override]

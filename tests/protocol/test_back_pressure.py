@@ -8,7 +8,8 @@ import pytest
 
 from sample_factory.algorithms.appo.messages import SlotsFreed, encode
 from sample_factory.algorithms.appo.split import Phase
-from tests.protocol.world import Shape, World, random_shape, try_schedules
+from tests.protocol.shapes import Shape, random_shape, try_schedules
+from tests.protocol.world import World
 
 
 def run_until_quiet(world: World) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 
 from sample_factory.algorithms.appo.trajectories import NO_POLICY, SlotState
 from tests.protocol.echo import Habits
-from tests.protocol.world import Shape, World, random_shape, try_schedules
+from tests.protocol.shapes import Shape, random_shape, try_schedules
+from tests.protocol.world import World
 
 OFTEN_INACTIVE = Habits(inactive=0.4, terminate=0.05, time_out=0.05)
 

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from tests.protocol.echo import Habits
-from tests.protocol.world import Shape, World, random_shape, try_schedules
+from tests.protocol.shapes import Shape, random_shape, try_schedules
+from tests.protocol.world import World
 
 BLOCK = 100
 

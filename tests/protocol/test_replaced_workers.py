@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.protocol.echo import EchoPolicy, Habits
+from tests.protocol.shapes import Shape, random_shape, try_schedules
 from tests.protocol.test_taking_turns import turns_shape
-from tests.protocol.world import Shape, World, random_shape, try_schedules
+from tests.protocol.world import World
 
 BLOCK = 50
 

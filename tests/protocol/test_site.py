@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from sample_factory.algorithms.appo import site as site_module
+from sample_factory.algorithms.appo import inboxes
 from sample_factory.algorithms.appo.board import Board
+from sample_factory.algorithms.appo.inboxes import Channels
 from sample_factory.algorithms.appo.messages import ActionsReady, encode
 from sample_factory.algorithms.appo.plan import Plan
-from sample_factory.algorithms.appo.site import Channels, Site
+from sample_factory.algorithms.appo.site import Site
 from sample_factory.algorithms.appo.trajectories import SlotLedger, SlotState
 from sample_factory.config.config import Config
 from sample_factory.config.parsing import default_cfg
@@ -66,7 +67,8 @@ def test_a_dead_rollout_worker_leaves_no_slots_messages_or_valid_requests_behind
 
 def test_inboxes_are_as_large_as_the_most_that_can_be_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     capacities: list[int] = []
-    monkeypatch.setattr(site_module, "PipeChannel", capacities.append)
+    monkeypatch.setattr(inboxes, "PipeChannel", capacities.append)
+    monkeypatch.setattr(inboxes, "PipeChannels", list)
     plan = make_plan()
     Channels.make(plan, local=False)
     rollout_workers, policy_workers, batchers = capacities[:3], capacities[3:7], capacities[7:]

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from sample_factory.algorithms.appo.trajectories import SlotState
-from tests.protocol.world import Shape, World, random_shape, try_schedules
+from tests.protocol.shapes import Shape, random_shape, try_schedules
+from tests.protocol.world import World
 
 TIGHT = [
     Shape(policies=1, slots_per_batch=3, envs_per_split=2),

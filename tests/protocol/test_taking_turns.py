@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 from tests.protocol.echo import Habits
-from tests.protocol.world import Shape, World, random_shape, try_schedules
+from tests.protocol.shapes import Shape, random_shape, try_schedules
+from tests.protocol.world import World
 
 
 def turns_shape(rng: random.Random) -> Shape:

@@ -122,7 +122,9 @@ class LiteralTeam(gymnasium.Env):
     def __init__(self) -> None:
         self.count = 0
 
-    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[list, list]:
+    def reset(  # type: ignore[override]
+        self, *, seed: int | None = None, options: dict | None = None
+    ) -> tuple[list, list]:
         return self._obs(), [{}, {}]
 
     def step(self, actions: Any) -> tuple[list, list, list, list, list]:  # type: ignore[override]

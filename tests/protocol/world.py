@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,6 @@ from sample_factory.algorithms.appo.batcher import Batcher
 from sample_factory.algorithms.appo.board import Board, Stopwatch
 from sample_factory.algorithms.appo.inference import LocalInference, RemoteInference
 from sample_factory.algorithms.appo.messages import (
-    ActionsReady,
     RepeatRequests,
     TrajectoryReady,
     decode,
@@ -34,94 +32,14 @@ from sample_factory.algorithms.appo.trajectories import (
     SlotLedger,
     SlotState,
     TrajectoryStore,
-    slots_needed,
 )
 from sample_factory.envs.multi_agent_vector import MultiAgentVector
 from sample_factory.envs.vector import SingleAgentVector
-from sample_factory.processes.channels import LocalChannel, LocalReporter, Record
+from sample_factory.processes.channels import LocalChannel, LocalReporter
 from sample_factory.processes.kernel_lock import NoLock
 from tests.protocol.echo import EchoEnv, EchoPolicy, EchoTeamEnv, Habits, KilledError, Trace, echo_layout
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How many of everything; `spare_slots` is counted from the smallest store that can't deadlock."""
-
-    workers: int = 2
-    splits: int = 1
-    envs_per_split: int = 2
-    agents_per_env: int = 1
-    policies: int = 1
-    policy_workers: int = 1  # per policy; 0: the rollout workers run the networks
-    rollout: int = 3
-    slots_per_batch: int = 2
-    spare_slots: int = 0
-    trajectories_per_iteration: int = 0
-
-    @property
-    def agents_per_split(self) -> int:
-        return self.envs_per_split * self.agents_per_env
-
-    @property
-    def num_slots(self) -> int:
-        smallest = slots_needed(self.policies, self.slots_per_batch, self.agents_per_split)
-        return smallest + self.spare_slots
-
-
-def try_schedules(seeds: Iterable[int], schedule: Callable[[int], None]) -> None:
-    """Runs a schedule for each seed; a failure tells the seed."""
-    for seed in seeds:
-        try:
-            schedule(seed)
-        except BaseException as error:
-            error.add_note(f"in the schedule with seed {seed}")
-            raise
-
-
-def random_shape(rng: random.Random, **fixed: Any) -> Shape:
-    """Any small session."""
-    drawn: dict[str, Any] = {
-        "workers": rng.randint(1, 3),
-        "splits": rng.randint(1, 2),
-        "envs_per_split": rng.randint(1, 2),
-        "agents_per_env": rng.choice((1, 1, 2)),
-        "policies": rng.randint(1, 2),
-        "policy_workers": rng.randint(0, 2),
-        "rollout": rng.randint(1, 4),
-        "slots_per_batch": rng.randint(1, 4),
-        "spare_slots": rng.choice((0, 0, 1, 5)),
-    }
-    return Shape(**drawn | fixed)
-
-
-class AnswersOnce(LocalChannel):
-    """A rollout worker's inbox that refuses a second answer to the same request."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._answered: set[ActionsReady] = set()
-
-    def send(self, records: Iterable[Record]) -> None:
-        for record in records:
-            message = decode(record)
-            if isinstance(message, ActionsReady):
-                assert message not in self._answered, f"{message} was answered before"
-                self._answered.add(message)
-            super().send([record])
-
-
-class Deadly(LocalChannel):
-    """A batcher's inbox; a worker can be made to die just before it sends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kills_next_sender = False
-
-    def send(self, records: Iterable[Record]) -> None:
-        if self.kills_next_sender:
-            self.kills_next_sender = False
-            raise KilledError
-        super().send(records)
+from tests.protocol.shapes import Shape
+from tests.protocol.watched_channels import AnswersOnce, Deadly
 
 
 @dataclass

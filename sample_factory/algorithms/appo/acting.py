@@ -8,7 +8,7 @@ Invariant: everything written for a step (actions, their parameters, value, vers
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ import torch
 from sample_factory.algorithms.appo.trajectories import TrajectoryStore
 from sample_factory.algorithms.appo.weights import NOT_PUBLISHED, WeightStore
 from sample_factory.model.actor_critic import ActorCritic
+from sample_factory.model.numpy_policy import NumpyPolicy
 
 
 class Acting(Protocol):
@@ -40,13 +41,16 @@ class ActingPolicy:
         store: TrajectoryStore,
         seed: int,
         device: torch.device | None = None,
+        use_numpy: bool = False,
     ):
+        """`use_numpy` needs a model that `NumpyPolicy.fits`."""
         self._device = device or torch.device("cpu")
         self._model = model.to(self._device).eval()
         self._weights = weights
         self._store = store
         self._generator = torch.Generator(self._device).manual_seed(seed)
         self._uses_rnn = store.layout.rnn_state_size > 1
+        self._numpy_policy = NumpyPolicy(model, seed) if use_numpy and self._device.type == "cpu" else None
         self.version = NOT_PUBLISHED
         # On a CPU these arrays are the model's own memory, so loading them is loading the model.
         self._state = {name: t.detach() for name, t in model.state_dict().items()}
@@ -58,6 +62,8 @@ class ActingPolicy:
             loaded = self._weights.load(self._arrays)
             if loaded != NOT_PUBLISHED:
                 self.version = loaded
+                if self._numpy_policy is not None:
+                    self._numpy_policy.refresh()
                 if self._device.type != "cpu":
                     for name, tensor in self._state.items():
                         tensor.copy_(torch.from_numpy(self._arrays[name]))
@@ -67,6 +73,10 @@ class ActingPolicy:
     def act(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
         """See `Acting`."""
         store = self._store
+        if self._numpy_policy is not None:
+            store.outputs[slots, rows] = self._numpy_policy.act(store.obs["obs"][slots, rows])
+            store.policy_versions[slots, rows] = self.version
+            return
         obs = {key: self._to_device(array[slots, rows]) for key, array in store.obs.items()}
         output = self._model.act(obs, self._to_device(store.rnn_states[slots, rows]))
         distribution = self._model.action_distribution(output.action_params, obs)
@@ -85,10 +95,15 @@ class ActingPolicy:
     def _to_device(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(self._device, non_blocking=True)
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """State of the sampling generator, for a bit-exact resume."""
+    def state_dict(self) -> dict[str, Any]:
+        """State of the random numbers, for a bit-exact resume."""
+        if self._numpy_policy is not None:
+            return self._numpy_policy.state_dict()
         return {"generator": self._generator.get_state()}
 
-    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues the stream of random numbers."""
-        self._generator.set_state(state["generator"])
+        if self._numpy_policy is not None:
+            self._numpy_policy.load_state_dict(state)
+        else:
+            self._generator.set_state(state["generator"])

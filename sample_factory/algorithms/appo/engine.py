@@ -171,8 +171,7 @@ class ParallelEngine:
                 death.trace,
             )
         if isinstance(builder, RolloutWorkerBuilder):
-            lost = self._site.ledger().reclaim(builder.worker_id)
-            self._site.channels.rollout_workers[builder.worker_id].receive(0.0)
+            lost = self._site.forget_rollout_worker(builder.worker_id)
             log.warning("%d open trajectories of %s are dropped.", lost, death.name)
         elif isinstance(builder, PolicyWorkerBuilder):
             self._replaced_policy_workers.add(death.name)

@@ -20,6 +20,7 @@ from sample_factory.config.errors import ConfigError
 from sample_factory.envs.contract import RewardShaping, agents_of, find_interface, is_multiagent
 from sample_factory.envs.make import make_env
 from sample_factory.envs.observations import observation_dict_space
+from sample_factory.envs.spaces import UnsupportedSpaceError
 from sample_factory.model.actor_critic import make_actor_critic
 from sample_factory.rl.action_spaces import action_heads, num_action_parameters, num_actions
 
@@ -42,7 +43,10 @@ class Probe:
 def probe(cfg: Config, user_code: UserCode) -> Probe:
     """Makes an environment and a network once and describes them."""
     user_code.restore()
-    env = make_env(cfg.env, cfg, None)
+    try:
+        env = make_env(cfg.env, cfg, None)
+    except UnsupportedSpaceError as error:
+        raise ConfigError(str(error)) from error
     try:
         return _describe(cfg, env)
     finally:

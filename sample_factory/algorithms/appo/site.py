@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sample_factory.algorithms.appo.board import Board, Stopwatch
+from sample_factory.algorithms.appo.inboxes import Channels
 from sample_factory.algorithms.appo.plan import (
     Plan,
     SeedOf,
@@ -28,7 +29,6 @@ from sample_factory.algorithms.appo.user_code import UserCode
 from sample_factory.algorithms.appo.weights import WeightStore
 from sample_factory.config.config import Config
 from sample_factory.monitoring.log import init_worker_logging
-from sample_factory.processes.channels import Channel, LocalChannel, PipeChannel
 from sample_factory.processes.kernel_lock import KernelLock, NoLock
 from sample_factory.processes.shared_memory import SharedArrays
 from sample_factory.processes.worker import WorkerContext
@@ -41,37 +41,6 @@ if TYPE_CHECKING:  # the main process of a parallel session runs without torch
     from sample_factory.algorithms.appo.probe import Probe
     from sample_factory.algorithms.appo.rollout_worker import RolloutWorker
     from sample_factory.envs.vector import EnvVector
-
-
-@dataclass(frozen=True)
-class Channels:
-    """Inboxes of all components."""
-
-    rollout_workers: list[Channel]
-    policy_workers: list[list[Channel]]  # [policy][worker]
-    batchers: list[Channel]
-
-    @classmethod
-    def make(cls, plan: Plan, local: bool) -> Channels:
-        """Inboxes that cannot fill: each is as large as the most messages that can be under way to it."""
-
-        def channel(capacity: int) -> Channel:
-            return LocalChannel() if local else PipeChannel(capacity)
-
-        answers = plan.num_splits * plan.num_policies
-        wake_ups = answers  # a split says that it waits, and each batcher may be the one to tell it
-        repetitions = plan.num_policies * plan.policy_workers_per_policy
-        requests = plan.num_workers * plan.num_splits
-        # A batcher may find a slot in the ledger, and be told of it later.
-        announcements = plan.num_slots + plan.num_workers * plan.agents_per_split
-        return cls(
-            rollout_workers=[channel(answers + wake_ups + repetitions) for _ in range(plan.num_workers)],
-            policy_workers=[
-                [channel(2 * requests) for _ in range(plan.policy_workers_per_policy)]
-                for _ in range(plan.num_policies)
-            ],
-            batchers=[channel(announcements) for _ in range(plan.num_policies)],
-        )
 
 
 @dataclass(frozen=True)
@@ -374,9 +343,13 @@ class LearnerBuilder:
 def _acting_policy(site: Site, store: TrajectoryStore, policy_id: int, seed: int) -> Any:
     from sample_factory.algorithms.appo.acting import ActingPolicy
     from sample_factory.model.actor_critic import make_actor_critic
+    from sample_factory.model.numpy_policy import NumpyPolicy
 
     model = make_actor_critic(site.cfg, site.probe.obs_space, site.probe.action_space)
-    return ActingPolicy(model, site.weight_store(policy_id), store, seed, site.device(policy_id))
+    use_numpy = NumpyPolicy.fits(model, site.probe.obs_space)
+    return ActingPolicy(
+        model, site.weight_store(policy_id), store, seed, site.device(policy_id), use_numpy=use_numpy
+    )
 
 
 def learner_threads(wanted: int, plan: Plan) -> int:

@@ -1,0 +1,167 @@
+"""Acting with a small network in numpy: the function of `ActorCritic.act` without torch's cost per operation.
+
+A vector of CartPoles costs less to step than torch needs to find out what to do with 32 x 64 numbers. Networks
+that are fully connected layers on one vector, with one discrete or one real-valued action, are a dozen calls
+of numpy. Everything else acts through torch.
+
+Invariant: weights are the torch network's own memory, so loading it is loading this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from torch import nn
+
+from sample_factory.model.actor_critic import ActorCritic, SharedActorCritic
+from sample_factory.model.cores import IdentityCore
+from sample_factory.model.encoders import MlpEncoder
+from sample_factory.rl.action_spaces import action_heads
+from sample_factory.rl.distributions import MAX_STDDEV, MIN_STDDEV
+from sample_factory.rl.normalisation import RunningMeanStd
+
+Activation = Callable[[np.ndarray], np.ndarray]
+Layer = tuple[np.ndarray, np.ndarray, Activation]
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def _tanh(x: np.ndarray) -> np.ndarray:
+    return np.tanh(x, out=x)
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0.0, out=x)
+
+
+def _elu(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
+
+
+_ACTIVATIONS: dict[type[nn.Module], Activation] = {nn.Tanh: _tanh, nn.ReLU: _relu, nn.ELU: _elu}
+
+
+class NumpyPolicy:
+    """A network and a stream of random numbers."""
+
+    def __init__(self, model: ActorCritic, seed: int):
+        """Takes a model for which `fits` is true."""
+        self._layers = _layers_of(model)
+        self._action_layer = _arrays_of(model.action_head.linear)
+        self._value_layer = _arrays_of(model.value_head)
+        log_stddev = model.action_head.log_stddev
+        self._log_stddev = None if log_stddev is None else log_stddev.detach().numpy()
+        self._mean, self._scale = model.observations.main_mean_and_scale()
+        self._obs_normalizer = model.obs_normalizers.get("obs")
+        self._returns_normalizer = model.returns_normalizer
+        self._is_discrete = isinstance(model.action_space, spaces.Discrete)
+        self._rng = np.random.default_rng(seed)
+        self.refresh()
+
+    @staticmethod
+    def fits(model: ActorCritic, obs_space: spaces.Dict) -> bool:
+        """Whether a network is simple enough."""
+        trunk = model.actor
+        heads = action_heads(model.action_space)
+        return (
+            type(model) is SharedActorCritic
+            and list(obs_space.spaces) == ["obs"]
+            and obs_space["obs"].dtype == np.float32
+            and len(obs_space["obs"].shape or ()) == 1
+            and type(trunk.encoder) is MlpEncoder
+            and type(trunk.core) is IdentityCore
+            and isinstance(model.action_space, spaces.Discrete | spaces.Box)
+            and len(heads) == 1
+            and model.action_head.tanh_scale == 0.0
+            and all(type(layer) in (nn.Linear, *_ACTIVATIONS) for layer in _modules_of(model))
+        )
+
+    def refresh(self) -> None:
+        """Looks again at the statistics of the normalisers, after weights were loaded."""
+        self._obs_shift, self._obs_factor, self._obs_clip = _constants(self._obs_normalizer)
+        self._value_shift, self._value_factor, self._value_clip = _constants(self._returns_normalizer)
+
+    def act(self, obs: np.ndarray) -> np.ndarray:
+        """Actions, their parameters, log-probability and value `[B, columns]` for observations `[B, D]`."""
+        params, values = self.forward(obs)
+        if self._is_discrete:
+            actions, log_probs = self._sample_choice(params)
+        else:
+            actions, log_probs = self._sample_numbers(params)
+        return np.concatenate((actions, params, log_probs[:, None], values[:, None]), axis=1)
+
+    def forward(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Action parameters `[B, K]` and values `[B]` in the units of the rewards."""
+        x = obs
+        if self._mean != 0.0 or self._scale != 1.0:
+            x = (x - np.float32(self._mean)) / np.float32(self._scale)
+        if self._obs_normalizer is not None:
+            x = np.clip((x - self._obs_shift) * self._obs_factor, -self._obs_clip, self._obs_clip)
+        for weight, bias, activation in self._layers:
+            x = x @ weight.T
+            x += bias
+            x = activation(x)
+        params = x @ self._action_layer[0].T + self._action_layer[1]
+        if self._log_stddev is not None:
+            deviations = np.broadcast_to(self._log_stddev, (len(params), len(self._log_stddev)))
+            params = np.concatenate((params, deviations), axis=1)
+        values = (x @ self._value_layer[0].T + self._value_layer[1])[:, 0]
+        if self._returns_normalizer is not None:
+            values = (
+                np.clip(values, -self._value_clip, self._value_clip) / self._value_factor + self._value_shift
+            )
+        return params, values
+
+    def _sample_choice(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        cumulative = np.exp(shifted, dtype=np.float64).cumsum(axis=1)
+        total = cumulative[:, -1]
+        thresholds = self._rng.random(len(logits)) * total
+        choices = (cumulative > thresholds[:, None]).argmax(axis=1)
+        log_probs = shifted[np.arange(len(logits)), choices] - np.log(total)
+        return choices[:, None].astype(np.float32), log_probs.astype(np.float32)
+
+    def _sample_numbers(self, params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        means, log_stddevs = np.split(params, 2, axis=1)
+        log_stddevs = np.clip(log_stddevs, math.log(MIN_STDDEV), math.log(MAX_STDDEV))
+        noise = self._rng.standard_normal(means.shape, dtype=np.float32)
+        actions = means + noise * np.exp(log_stddevs)
+        log_probs = (-0.5 * noise * noise - log_stddevs - np.float32(_HALF_LOG_2PI)).sum(axis=1)
+        return actions, log_probs
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the random numbers."""
+        return {"rng": self._rng.bit_generator.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues the stream of random numbers."""
+        self._rng.bit_generator.state = state["rng"]
+
+
+def _modules_of(model: ActorCritic) -> list[nn.Module]:
+    encoder = model.actor.encoder
+    layers = list(encoder.fully_connected) if isinstance(encoder, MlpEncoder) else [encoder]
+    return layers + (list(model.actor.decoder) if model.actor.decoder is not None else [])
+
+
+def _layers_of(model: ActorCritic) -> list[Layer]:
+    modules = _modules_of(model)
+    pairs = zip(modules[::2], modules[1::2], strict=True)
+    return [(*_arrays_of(linear), _ACTIVATIONS[type(activation)]) for linear, activation in pairs]
+
+
+def _arrays_of(linear: nn.Module) -> tuple[np.ndarray, np.ndarray]:
+    assert isinstance(linear, nn.Linear)
+    return linear.weight.detach().numpy(), linear.bias.detach().numpy()
+
+
+def _constants(normalizer: RunningMeanStd | None) -> tuple[np.ndarray, np.ndarray, float]:
+    """Mean, inverse deviation and clipping range as float32, as the normaliser itself computes them."""
+    if normalizer is None:
+        return np.float32(0.0), np.float32(1.0), math.inf  # type: ignore[return-value]
+    factor = (normalizer.var + normalizer.eps).rsqrt().float().numpy()
+    return normalizer.mean.float().numpy(), factor, normalizer.clip

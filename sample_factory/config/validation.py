@@ -159,9 +159,10 @@ def _sync_rule(num_agents: int) -> _Rule:
             return None
         envs = cfg.num_workers * cfg.num_envs_per_worker
         if envs % cfg.num_policies:
+            fitting = _near("num_workers", cfg.num_workers, cfg.num_policies)
             return (
                 f"--async_rl=False needs the {envs} environments of all workers to be a multiple of "
-                f"--num_policies={cfg.num_policies}; use {_near('num_workers', cfg.num_workers, cfg.num_policies)}."
+                f"--num_policies={cfg.num_policies}; use {fitting}."
             )
         collected = envs // cfg.num_policies * num_agents * cfg.rollout
         size, minibatches = cfg.batch_size, cfg.num_batches_per_iteration

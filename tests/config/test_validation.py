@@ -177,7 +177,7 @@ def test_taking_turns_needs_batches_that_fit_what_is_collected():
     cfg = changed(async_rl=False, num_workers=6, num_envs_per_worker=2)
     assert validate(cfg) == [
         "--async_rl=False needs --batch_size=1024 times --num_batches_per_iteration=1 to be a multiple of "
-        "the 384 steps all workers collect in one rollout; use --batch_size=768 or --batch_size=1152."
+        "the 384 steps a policy collects in one rollout; use --batch_size=768 or --batch_size=1152."
     ]
 
 
@@ -247,3 +247,12 @@ def test_problems_are_shown_without_traceback_and_end_the_program_with_2(capsys:
         report_and_exit(ConfigError(["one.", "two."]))
     assert exit_info.value.code == 2
     assert capsys.readouterr().err == "error: one.\nerror: two.\n"
+
+
+def test_taking_turns_needs_the_same_number_of_environments_for_every_policy():
+    cfg = default_cfg()
+    cfg.async_rl, cfg.num_workers, cfg.num_envs_per_worker, cfg.num_policies = False, 3, 2, 4
+    assert (
+        "--async_rl=False needs the 6 environments of all workers to be a multiple of --num_policies=4; "
+        "use --num_workers=4."
+    ) in validate(cfg)

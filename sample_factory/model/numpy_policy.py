@@ -1,8 +1,8 @@
 """Acting with a small network in numpy: the function of `ActorCritic.act` without torch's cost per operation.
 
 A vector of CartPoles costs less to step than torch needs to find out what to do with 32 x 64 numbers.
-Networks that are fully connected layers on one vector, with one discrete or one real-valued action, are a dozen calls
-of numpy. Everything else acts through torch.
+Networks that are fully connected layers on one vector, with one discrete or one real-valued action, are a
+dozen calls of numpy. Everything else acts through torch.
 
 Invariant: weights are the torch network's own memory, so loading it is loading this.
 """

@@ -19,6 +19,7 @@ from sample_factory.monitoring.log import logger
 from sample_factory.monitoring.metrics import METRICS_FILE_NAME, append_metrics
 from sample_factory.monitoring.reports import ComponentReport, TrainReport
 from sample_factory.monitoring.statistics import EpisodeStatistics
+from sample_factory.monitoring.wandb_run import WandbRun
 
 SUMMARY_DIR_NAME = ".summary"
 
@@ -79,11 +80,13 @@ class Summaries:
         num_policies: int,
         flush_secs: float,
         *,
+        also: WandbRun | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._metrics_path = experiment_dir / METRICS_FILE_NAME
         self._summary_dirs = [experiment_dir / SUMMARY_DIR_NAME / str(p) for p in range(num_policies)]
         self._flush_secs = flush_secs
+        self._also = also
         self._clock = clock
         self._files: dict[int, EventFile] = {}
         self._last_flush = clock()
@@ -96,6 +99,8 @@ class Summaries:
         now = self._clock()
         values = {tag: float(value) for tag, value in scalars.items()}
         self._add_event(policy_id, lambda file: file.add_scalars(values, env_steps, now))
+        if self._also is not None:
+            self._also.log(policy_id, env_steps, values)
         record = {"time": round(now, 3), "env_steps": env_steps, "policy": policy_id, **values}
         try:
             append_metrics(self._metrics_path, record)
@@ -153,6 +158,8 @@ class Summaries:
         for file in self._files.values():
             file.close()
         self._files.clear()
+        if self._also is not None:
+            self._also.close()
 
     def _add_event(self, policy_id: int, add: Callable[[EventFile], None]) -> None:
         try:

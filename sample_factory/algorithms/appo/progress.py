@@ -19,11 +19,13 @@ from sample_factory.algorithms.appo.plan import Plan
 from sample_factory.algorithms.appo.population import Population
 from sample_factory.algorithms.appo.verdict import Verdict, judge
 from sample_factory.config.config import Config
+from sample_factory.config.redaction import without_secrets
 from sample_factory.envs.extra_summaries import ExtraSummaries
 from sample_factory.monitoring.console import ProgressDisplay, SessionStatus, collected_line
 from sample_factory.monitoring.reports import ComponentReport, EpisodeReport, TrainReport
 from sample_factory.monitoring.statistics import EpisodeStatistics, FpsMeter
 from sample_factory.monitoring.summaries import Summaries, episodic_summary_due
+from sample_factory.monitoring.wandb_run import WandbRun, WandbSettings
 
 log = logging.getLogger("sample_factory")
 
@@ -43,7 +45,10 @@ class Progress:
         self._started = time.monotonic()
         self.episodes = EpisodeStatistics(cfg.stats_avg)
         self._fps = FpsMeter()
-        self._summaries = Summaries(directory, plan.num_policies, cfg.flush_summaries_interval)
+        wandb_run = start_wandb(cfg, directory) if cfg.with_wandb else None
+        self._summaries = Summaries(
+            directory, plan.num_policies, cfg.flush_summaries_interval, also=wandb_run
+        )
         self._display = ProgressDisplay(cfg.experiment, cfg.progress)
         self._first_env_steps: np.ndarray | None = None
         self._first_samples = np.zeros(plan.num_policies, np.int64)
@@ -204,6 +209,23 @@ class Progress:
         seconds = max(time.monotonic() - self._learning_since, 1e-9)
         log.info("%s", collected_line(frames, self.frames_this_session() / seconds))
         self._summaries.close()
+
+
+def start_wandb(cfg: Config, directory: Path) -> WandbRun:
+    """The run on Weights & Biases that belongs to an experiment."""
+    return WandbRun(
+        WandbSettings(
+            unique_id=cfg.wandb_unique_id,
+            name=cfg.experiment,
+            entity=cfg.wandb_user,
+            project=cfg.wandb_project,
+            group=cfg.wandb_group or cfg.env,
+            job_type=cfg.wandb_job_type,
+            tags=list(cfg.wandb_tags),
+            directory=directory,
+            config=without_secrets(cfg.to_dict()),
+        )
+    )
 
 
 def _verdict_scalars(verdict: Verdict) -> dict[str, float]:

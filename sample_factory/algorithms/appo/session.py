@@ -45,6 +45,7 @@ from sample_factory.envs.extra_summaries import ExtraSummaries, NoExtraSummaries
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError, family_for
 from sample_factory.monitoring.console import wants_live_display
 from sample_factory.monitoring.log import init_logging
+from sample_factory.monitoring.wandb_run import new_unique_id
 from sample_factory.processes.child_call import ChildCallError, call_in_child
 from sample_factory.processes.directory_lock import DirectoryLock
 from sample_factory.processes.supervision import Supervisor, start_fork_server, stop_fork_server
@@ -82,6 +83,8 @@ def run_session(cfg: Config) -> ExitStatus:
                 log.warning("%s", warning)
             if is_complete(cfg, directory):
                 return ExitStatus.SUCCESS
+            if cfg.with_wandb and not cfg.get("wandb_unique_id"):
+                cfg.wandb_unique_id = new_unique_id(cfg.experiment)
             save_cfg(cfg)
             save_git_diff(cfg)
             return Session(cfg, directory, signals).run()

@@ -30,7 +30,8 @@ from sample_factory.monitoring.wandb_run import WandbRun, WandbSettings
 log = logging.getLogger("sample_factory")
 
 FPS_RECORD_SEC = 1.0
-VERDICT_SEC = 60.0
+VERDICT_SEC = 10.0
+VERDICT_LINE_SEC = 60.0
 POPULATION_SEC = 300.0
 
 
@@ -53,7 +54,8 @@ class Progress:
         self._first_env_steps: np.ndarray | None = None
         self._first_samples = np.zeros(plan.num_policies, np.int64)
         self._learning_since = self._started
-        self._last_record = self._last_summary = self._last_verdict = self._started
+        self._last_record = self._last_summary = self._started
+        self._last_verdict = self._last_verdict_line = self._started
         self._last_population = -math.inf
         self._judged_seconds = self._reported_seconds = board.seconds.copy()
         self._verdict: Verdict | None = None
@@ -114,6 +116,9 @@ class Progress:
         if now - self._last_verdict >= VERDICT_SEC:
             self._last_verdict = now
             self._judge()
+        if now - self._last_verdict_line >= VERDICT_LINE_SEC:
+            self._last_verdict_line = now
+            self._log_verdict()
 
     def objectives(self, name: str) -> list[float | None]:
         """What each policy is ranked by in a population; None where it is not known yet."""
@@ -189,6 +194,10 @@ class Progress:
             return
         self._judged_seconds = self._board.seconds.copy()
         self._verdict = judge(self._plan.component_names(), seconds)
+
+    def _log_verdict(self) -> None:
+        if self._verdict is None:
+            return
         log.info(
             "Speed is limited by %s. Sampling: environment %.0f %%, inference %.0f %%, waiting %.0f %%; "
             "busiest learner %.0f %%.",
@@ -205,6 +214,7 @@ class Progress:
         self._write_summaries()
         self._display.close()
         self._judge()
+        self._log_verdict()
         frames = {p: int(steps) for p, steps in enumerate(self._board.env_steps)}
         seconds = max(time.monotonic() - self._learning_since, 1e-9)
         log.info("%s", collected_line(frames, self.frames_this_session() / seconds))

@@ -18,6 +18,7 @@ from sample_factory.algorithms.appo.board import Activity, Board, Lag
 from sample_factory.algorithms.appo.plan import Plan
 from sample_factory.algorithms.appo.population import Population
 from sample_factory.algorithms.appo.verdict import Verdict, judge
+from sample_factory.benchmark.run_record import RunRecord, train_result
 from sample_factory.config.config import Config
 from sample_factory.config.redaction import without_secrets
 from sample_factory.envs.extra_summaries import ExtraSummaries
@@ -89,6 +90,26 @@ class Progress:
         return (
             int((self._board.samples - self._first_samples).sum()) if self._first_env_steps is not None else 0
         )
+
+    def every_policy_has_more_than(self, env_steps: int) -> bool:
+        """Whether all policies have consumed more frames than this, earlier sessions included."""
+        return bool((self._board.env_steps > env_steps).all())
+
+    def note_in(self, record: RunRecord) -> None:
+        """Notes in the run's record how far the session has come."""
+        seconds = max(time.monotonic() - self._learning_since, 1e-9)
+        record.update(
+            env_steps=int(self._board.env_steps.sum()),
+            train_seconds=self.elapsed_sec,
+            fps=self.frames_this_session() / seconds,
+        )
+
+    def result(self) -> dict[str, Any] | None:
+        """The latest episodes of policy 0, as the run's record keeps them."""
+        window = self.episodes.summary(0, "true_reward")
+        if window is None:
+            return None
+        return train_result(window.mean, window.count, low=window.min, high=window.max)
 
     def take(self, report: Any) -> None:
         """Takes one report of a component."""

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sample_factory.algorithms.appo.board import Board
 from sample_factory.algorithms.appo.engine import ComponentFailedError, Engine, ParallelEngine, SerialEngine
 from sample_factory.algorithms.appo.plan import Plan, SeedOf
 from sample_factory.algorithms.appo.population import Population
@@ -30,6 +29,7 @@ from sample_factory.algorithms.appo.preflight import check_machine
 from sample_factory.algorithms.appo.progress import Progress
 from sample_factory.algorithms.appo.site import Site
 from sample_factory.algorithms.appo.user_code import UserCode
+from sample_factory.benchmark.run_record import RunRecord, RunStatus, begin_training
 from sample_factory.config.config import Config
 from sample_factory.config.errors import ConfigError
 from sample_factory.config.experiment_files import (
@@ -69,6 +69,14 @@ class ExitStatus(IntEnum):
     FAILURE = 1
     INTERRUPTED = 2  # Ctrl+C; the run can be resumed
     REQUEUE = 75  # told to leave by SIGTERM or SIGUSR1; a scheduler should start the same command again
+
+
+RUN_STATUS = {
+    ExitStatus.SUCCESS: RunStatus.COMPLETED,
+    ExitStatus.FAILURE: RunStatus.FAILED,
+    ExitStatus.INTERRUPTED: RunStatus.INTERRUPTED,
+    ExitStatus.REQUEUE: RunStatus.INTERRUPTED,
+}
 
 
 def run_session(cfg: Config) -> ExitStatus:
@@ -160,6 +168,7 @@ class Session:
 
     def run(self) -> ExitStatus:
         """The whole life of a session."""
+        record = begin_training(self._cfg, self._directory)
         probe = self._probe()
         check(self._cfg, probe.num_agents)
         plan = Plan.make(self._cfg, probe.num_agents, probe.num_gpus, self._seed())
@@ -173,7 +182,7 @@ class Session:
         status, failure = ExitStatus.FAILURE, None
         try:
             engine.start()
-            status = self._loop(engine, progress, population, site.board())
+            status = self._loop(engine, progress, population, record)
         except ComponentFailedError as error:
             failure = error
         finally:
@@ -187,10 +196,13 @@ class Session:
             (self._directory / DONE_FILE).write_text(f"{env_steps}\n")
         else:
             log.info("Stopped early; the same command resumes.")
+        progress.note_in(record)
+        trace = failure.trace if failure is not None else ""
+        record.finish(RUN_STATUS[status], int(status), result=progress.result(), fail_trace=trace)
         return status
 
     def _loop(
-        self, engine: Engine, progress: Progress, population: Population | None, board: Board
+        self, engine: Engine, progress: Progress, population: Population | None, record: RunRecord
     ) -> ExitStatus:
         learning = False
         while True:
@@ -200,19 +212,20 @@ class Session:
                 learning = True
                 progress.learners_are_up()
             progress.update()
+            progress.note_in(record)
             if learning and population is not None:
                 population.step(progress.objectives(self._cfg.pbt_target_objective))
                 progress.write_population(population)
             if self._signals.status is not None:
                 return self._signals.status
-            if learning and self._is_done(progress, board):
+            if learning and self._is_done(progress):
                 return ExitStatus.SUCCESS
             if 0 < self._cfg.execution_time < progress.elapsed_sec:
                 return ExitStatus.REQUEUE
 
-    def _is_done(self, progress: Progress, board: Board) -> bool:
+    def _is_done(self, progress: Progress) -> bool:
         cfg = self._cfg
-        if bool((board.env_steps > cfg.train_for_env_steps).all()):
+        if progress.every_policy_has_more_than(cfg.train_for_env_steps):
             return True
         if progress.elapsed_sec > cfg.train_for_seconds:
             return True

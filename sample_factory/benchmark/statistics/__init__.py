@@ -1,0 +1,1 @@
+"""Statistics of scores over runs and tasks: pure functions on numpy arrays."""

@@ -1,8 +1,8 @@
-"""This project as a system under test for a side-by-side benchmark that counts frames inside the environments.
+"""This project in a side-by-side benchmark of training systems that counts frames inside the environments.
 
 The benchmark's driver starts this script with `--workload --variant --workers --envs` and puts its own `envs`
-module on the path; further arguments go to the trainer. It is told of the first SGD step through a file named by
-$PEERBENCH_MARK.
+module on the path; further arguments go to the trainer. The driver learns of the first SGD step through the file
+named by $PEERBENCH_MARK.
 """
 
 import argparse
@@ -16,39 +16,27 @@ from sample_factory.config.parsing import parse_args
 from sample_factory.envs.registry import register_env
 from sample_factory.run_algorithm import run_algorithm
 
-MLP = [
-    "--encoder_type=mlp",
-    "--encoder_subtype=mlp_mujoco",
-    "--hidden_size=64",
-    "--encoder_extra_fc_layers=0",
-]
-MLP += [
-    "--nonlinearity=tanh",
-    "--normalize_input=True",
-    "--normalize_returns=True",
-    "--use_rnn=False",
-    "--recurrence=1",
-]
-GAE = ["--with_vtrace=False", "--gae_lambda=0.95", "--gamma=0.99"]
-IMAGES = ["--obs_scale=255.0", "--hidden_size=512", "--batch_size=2048", "--rollout=32", "--ppo_epochs=1"]
-
+GAE = "--with_vtrace=False --gae_lambda=0.95 --gamma=0.99"
+MLP = (
+    f"{GAE} --encoder_type=mlp --encoder_subtype=mlp_mujoco --hidden_size=64 --encoder_extra_fc_layers=0 "
+    "--nonlinearity=tanh --normalize_input=True --normalize_returns=True --use_rnn=False --recurrence=1 "
+    "--batch_size=2048"
+)
+IMAGES = f"{GAE} --obs_scale=255.0 --hidden_size=512 --batch_size=2048 --rollout=32 --ppo_epochs=1 --env_frameskip=4"
 WORKLOADS = {
-    "cartpole": [*MLP, *GAE, "--batch_size=2048", "--rollout=32", "--ppo_epochs=4", "--reward_scale=0.1"]
-    + ["--learning_rate=0.001", "--exploration_loss_coeff=0.001", "--ppo_clip_ratio=0.2"],
-    "halfcheetah": [
-        *MLP,
-        *GAE,
-        "--batch_size=2048",
-        "--rollout=64",
-        "--ppo_epochs=2",
-        "--adaptive_stddev=False",
-    ]
-    + ["--policy_initialization=torch_default", "--learning_rate=0.00295"],
-    "pong": [*IMAGES, *GAE, "--env_frameskip=4", "--encoder_subtype=convnet_atari", "--nonlinearity=relu"]
-    + ["--learning_rate=0.00025", "--use_rnn=False", "--recurrence=1"],
-    "doom": [*IMAGES, *GAE, "--env_frameskip=4", "--encoder_subtype=convnet_simple", "--learning_rate=0.0001"]
-    + ["--ppo_clip_value=0.2", "--exploration_loss=symmetric_kl", "--exploration_loss_coeff=0.001"],
+    "cartpole": f"{MLP} --rollout=32 --ppo_epochs=4 --reward_scale=0.1 --learning_rate=0.001 "
+    "--exploration_loss_coeff=0.001 --ppo_clip_ratio=0.2",
+    "halfcheetah": f"{MLP} --rollout=64 --ppo_epochs=2 --adaptive_stddev=False --learning_rate=0.00295 "
+    "--policy_initialization=torch_default",
+    "pong": f"{IMAGES} --encoder_subtype=convnet_atari --nonlinearity=relu --learning_rate=0.00025",
+    "doom": f"{IMAGES} --encoder_subtype=convnet_simple --learning_rate=0.0001 --ppo_clip_value=0.2 "
+    "--exploration_loss=symmetric_kl --exploration_loss_coeff=0.001",
 }
+FEED_FORWARD = "--use_rnn=False --recurrence=1"
+COMMON = (
+    "--algo=APPO --experiment=x --device=cpu --save_every_sec=100000 --restart_behavior=overwrite "
+    "--decorrelate_experience_max_seconds=0 --decorrelate_envs_on_one_worker=False --worker_num_splits=1"
+)
 
 
 def make_workload(name, cfg=None, env_config=None):
@@ -59,26 +47,17 @@ def make_workload(name, cfg=None, env_config=None):
 
 def settings(args: argparse.Namespace, directory: str) -> list[str]:
     kind = "doom" if args.workload.startswith("doom") else args.workload
-    flags = list(WORKLOADS[kind])
-    if kind == "doom" and args.variant == "ff":
-        flags += ["--use_rnn=False", "--recurrence=1"]
-    elif kind == "doom":
-        flags += ["--use_rnn=True", f"--rnn_type={args.variant}", "--recurrence=32"]
-    common = [
-        "--algo=APPO",
+    recurrent = f"--use_rnn=True --rnn_type={args.variant} --recurrence=32"
+    network = FEED_FORWARD if args.variant == "ff" else recurrent
+    return [
         f"--env={args.workload}",
-        "--experiment=x",
         f"--train_dir={directory}",
-        "--device=cpu",
-    ]
-    common += [
         f"--num_workers={args.workers}",
         f"--num_envs_per_worker={args.envs}",
-        "--save_every_sec=100000",
+        *COMMON.split(),
+        *WORKLOADS[kind].split(),
+        *network.split(),
     ]
-    common += ["--restart_behavior=overwrite", "--decorrelate_experience_max_seconds=0"]
-    common += ["--decorrelate_envs_on_one_worker=False", "--worker_num_splits=1"]
-    return common + flags
 
 
 def mark_first_step(directory: str, mark: str) -> None:

@@ -1,8 +1,8 @@
 """This project in a side-by-side benchmark of training systems that counts frames inside the environments.
 
 The benchmark's driver starts this script with `--workload --variant --workers --envs` and puts its own `envs`
-module on the path; further arguments go to the trainer. The driver learns of the first SGD step through the file
-named by $PEERBENCH_MARK.
+module on the path; further arguments go to the trainer. The driver learns of the first SGD step through the
+file named by $PEERBENCH_MARK.
 """
 
 import argparse
@@ -22,7 +22,7 @@ MLP = (
     "--nonlinearity=tanh --normalize_input=True --normalize_returns=True --use_rnn=False --recurrence=1 "
     "--batch_size=2048"
 )
-IMAGES = f"{GAE} --obs_scale=255.0 --hidden_size=512 --batch_size=2048 --rollout=32 --ppo_epochs=1 --env_frameskip=4"
+IMAGES = f"{GAE} --obs_scale=255 --hidden_size=512 --batch_size=2048 --rollout=32 --env_frameskip=4"
 WORKLOADS = {
     "cartpole": f"{MLP} --rollout=32 --ppo_epochs=4 --reward_scale=0.1 --learning_rate=0.001 "
     "--exploration_loss_coeff=0.001 --ppo_clip_ratio=0.2",

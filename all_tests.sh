@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./setup_environment.sh
+install_debian_packages tmux slurm-wlm munge
 install all,dev
 
 fast=()

@@ -45,6 +45,20 @@ with_progress() {
     echo "$what ... done in $((SECONDS - started)) s"
 }
 
+# Programs that some tests talk to; without them, or without the right to install them, those tests say so and skip.
+install_debian_packages() {
+    local missing=() package
+    for package in "$@"; do
+        dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
+    done
+    if [ ${#missing[@]} -eq 0 ] || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        return
+    fi
+    mkdir -p "$VENV"
+    with_progress "Installing ${missing[*]}" sh -c \
+        'apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"' sh "${missing[@]}"
+}
+
 install() {
     local extras=$1 python wanted
     # The extras and the contents of pyproject.toml: when neither has changed there is nothing to install.

@@ -4,7 +4,7 @@ from sample_factory.algorithms.appo import (  # noqa: F401
     acting,
     learner_worker,
     policy_worker,
-    probe,
+    probing,
     rollout_worker,
     site,
 )

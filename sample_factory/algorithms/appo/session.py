@@ -239,7 +239,7 @@ class Session:
     def _probe(self) -> Probe:
         """Looks at the environment and the network, in a child process unless everything is in this one."""
         if self._cfg.serial_mode:
-            from sample_factory.algorithms.appo.probe import probe
+            from sample_factory.algorithms.appo.probing import probe
 
             return probe(self._cfg, UserCode.capture())
         try:
@@ -289,7 +289,7 @@ class Session:
 
 
 def _probe_in_child(cfg: Config, user_code: UserCode) -> Any:
-    from sample_factory.algorithms.appo.probe import probe
+    from sample_factory.algorithms.appo.probing import probe
 
     return probe(cfg, user_code)
 

@@ -1,0 +1,76 @@
+"""Finds out what a session needs to know about its environment and network, without keeping either.
+
+Makes one environment and one network and throws them away. In parallel sessions this happens in a child
+process, so that the main process needs neither torch nor the simulator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium import spaces
+
+from sample_factory.algorithms.appo.probe import Probe
+from sample_factory.algorithms.appo.trajectories import TrajectoryLayout
+from sample_factory.algorithms.appo.user_code import UserCode
+from sample_factory.algorithms.appo.weights import WeightsLayout
+from sample_factory.config.config import Config
+from sample_factory.config.errors import ConfigError
+from sample_factory.envs.contract import RewardShaping, agents_of, find_interface, is_multiagent
+from sample_factory.envs.make import make_env
+from sample_factory.envs.observations import observation_dict_space
+from sample_factory.envs.spaces import UnsupportedSpaceError
+from sample_factory.model.actor_critic import make_actor_critic
+from sample_factory.rl.action_spaces import action_heads, num_action_parameters, num_actions
+
+
+def probe(cfg: Config, user_code: UserCode) -> Probe:
+    """Makes an environment and a network once and describes them."""
+    user_code.restore()
+    try:
+        env = make_env(cfg.env, cfg, None)
+    except UnsupportedSpaceError as error:
+        raise ConfigError(str(error)) from error
+    try:
+        return _describe(cfg, env)
+    finally:
+        env.close()
+
+
+def _describe(cfg: Config, env: Any) -> Probe:
+    obs_space = observation_dict_space(env)
+    _check_losses(cfg, env.action_space)
+    model = make_actor_critic(cfg, obs_space, env.action_space)
+    shaping = find_interface(env, RewardShaping)
+    return Probe(
+        obs_space=obs_space,
+        action_space=env.action_space,
+        num_agents=agents_of(env),
+        is_multiagent=is_multiagent(env),
+        reward_shaping=shaping.get_default_reward_shaping() if shaping is not None else None,
+        trajectories=TrajectoryLayout(
+            rollout=cfg.rollout,
+            observations={key: (s.shape or (), str(s.dtype)) for key, s in obs_space.spaces.items()},
+            num_actions=num_actions(env.action_space),
+            num_action_parameters=num_action_parameters(env.action_space),
+            rnn_state_size=model.rnn_state_size,
+        ),
+        weights=WeightsLayout(
+            {
+                name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+                for name, tensor in model.state_dict().items()
+            }
+        ),
+        num_parameters=sum(p.numel() for p in model.parameters()),
+        num_gpus=torch.cuda.device_count() if torch.cuda.is_available() else 0,
+    )
+
+
+def _check_losses(cfg: Config, action_space: spaces.Space[Any]) -> None:
+    continuous = any(head.kind == "gaussian" for head in action_heads(action_space))
+    if continuous and cfg.exploration_loss == "symmetric_kl":
+        raise ConfigError(
+            f"--exploration_loss=symmetric_kl needs discrete actions, but --env={cfg.env} acts with "
+            f"{action_space}; use --exploration_loss=entropy."
+        )

@@ -1,0 +1,1 @@
+"""Descriptions that come with the launcher: `--run=doom_basic_envs` finds them by their short names."""

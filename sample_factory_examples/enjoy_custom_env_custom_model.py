@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from sample_factory.algorithms.appo.enjoy_appo import enjoy
+from sample_factory.algorithms.appo.enjoy_appo import play
 from sample_factory_examples.train_custom_env_custom_model import (
     custom_parse_args,
     register_custom_components,
@@ -19,8 +19,7 @@ from sample_factory_examples.train_custom_env_custom_model import (
 def main() -> int:
     """Plays the episodes the command line asks for; returns the exit status."""
     register_custom_components()
-    status, _ = enjoy(custom_parse_args(evaluation=True))
-    return status
+    return play(custom_parse_args(evaluation=True))
 
 
 if __name__ == "__main__":

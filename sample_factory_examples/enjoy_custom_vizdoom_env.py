@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from sample_factory.algorithms.appo.enjoy_appo import enjoy
+from sample_factory.algorithms.appo.enjoy_appo import play
 from sample_factory.config.parsing import parse_args
 from sample_factory_examples.train_custom_vizdoom_env import register_custom_components
 
@@ -17,8 +17,7 @@ from sample_factory_examples.train_custom_vizdoom_env import register_custom_com
 def main() -> int:
     """Plays the episodes the command line asks for; returns the exit status."""
     register_custom_components()
-    status, _ = enjoy(parse_args(evaluation=True))
-    return status
+    return play(parse_args(evaluation=True))
 
 
 if __name__ == "__main__":

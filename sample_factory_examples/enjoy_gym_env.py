@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import sys
 
-from sample_factory.algorithms.appo.enjoy_appo import enjoy
+from sample_factory.algorithms.appo.enjoy_appo import play
 from sample_factory.config.parsing import parse_args
 
 
 def main() -> int:
     """Plays the episodes the command line asks for; returns the exit status."""
-    status, _ = enjoy(parse_args(evaluation=True))
-    return status
+    return play(parse_args(evaluation=True))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from sample_factory.config.config import Config
 from sample_factory.config.errors import ConfigError, report_and_exit
 from sample_factory.config.parsing import parse_args
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
@@ -18,7 +19,7 @@ from sample_factory.evaluation.show import enjoy
 from sample_factory.model.checkpoints import CheckpointError
 from sample_factory.monitoring.log import init_logging
 
-__all__ = ["enjoy", "main"]
+__all__ = ["enjoy", "main", "play"]
 
 FAILURE = 1
 
@@ -27,9 +28,14 @@ USER_ERRORS = (EvaluationError, CheckpointError, UnknownEnvError, MissingPackage
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program; the exit code."""
+    return play(parse_args(argv, evaluation=True))
+
+
+def play(cfg: Config) -> int:
+    """What the program does with a parsed command line; for scripts with environments of their own."""
     init_logging(None, log_to_file=False)
     try:
-        status, _ = enjoy(parse_args(argv, evaluation=True))
+        status, _ = enjoy(cfg)
     except ConfigError as error:
         report_and_exit(error)
     except USER_ERRORS as error:

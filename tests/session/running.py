@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -180,3 +181,13 @@ def _shared_memory_in_use() -> set[str]:
 def config(train_dir: Path, env: str, *flags: str) -> Config:
     """The parsed configuration of a small session."""
     return parse_args(command_line(train_dir, env, *flags))
+
+
+def child_pids() -> set[int]:
+    """Processes started by this one or its children, the resource tracker of the standard library aside."""
+    found = set()
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if "resource_tracker" not in " ".join(child.cmdline()):
+                found.add(child.pid)
+    return found

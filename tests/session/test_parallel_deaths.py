@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-import psutil
 import pytest
 
 from sample_factory.algorithms.appo import session
+from sample_factory.algorithms.appo.progress import Progress
 from sample_factory.algorithms.appo.session import ExitStatus
 from sample_factory.processes.supervision import Death, Supervisor
-from tests.session.running import FEED_FORWARD, latest, log_text, train
+from tests.session.running import FEED_FORWARD, child_pids, latest, log_text, train
 
 pytestmark = pytest.mark.processes
 
 TARGET = "--train_for_env_steps=3000"
-ENOUGH = "--train_for_env_steps=100000"  # to outlast several deaths
+FRAMES_AFTER_DEATHS = 2000
 
 
 class KillingSupervisor(Supervisor):
@@ -41,20 +41,30 @@ class KillingSupervisor(Supervisor):
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
+    before = child_pids()  # other tests' services may live as long as the whole test run
     yield
-    children = psutil.Process().children(recursive=True)
-    left = [child for child in children if "resource_tracker" not in " ".join(child.cmdline())]
-    assert not left
+    assert not child_pids() - before
 
 
 @pytest.fixture
 def kill(monkeypatch: pytest.MonkeyPatch):
-    """Names the workers that shall be killed in the next session."""
+    """Names the workers that shall be killed in the next session, which goes on until some time after."""
     monkeypatch.setattr(session, "Supervisor", KillingSupervisor)
+    is_done = session.Session._is_done
+    frames_at_last_death: list[int] = []
 
     def choose(*names: str) -> None:
         KillingSupervisor.victims[:] = names
         KillingSupervisor.deaths[:] = []
+
+        def is_done_after_deaths(self: session.Session, progress: Progress) -> bool:
+            frames = progress.frames_this_session()
+            if len(KillingSupervisor.deaths) == len(names) and not frames_at_last_death:
+                frames_at_last_death.append(frames)
+            has_gone_on = frames_at_last_death and frames > frames_at_last_death[0] + FRAMES_AFTER_DEATHS
+            return bool(has_gone_on) and is_done(self, progress)
+
+        monkeypatch.setattr(session.Session, "_is_done", is_done_after_deaths)
 
     return choose
 
@@ -67,19 +77,19 @@ def kill(monkeypatch: pytest.MonkeyPatch):
 def test_killed_rollout_workers_are_replaced(tmp_path: Path, kill, flags: tuple[str, ...]):
     victims = ("rollout_worker_1", "rollout_worker_0", "rollout_worker_1")
     kill(*victims)
-    assert train(tmp_path, "gym_CartPole-v1", *flags, ENOUGH) is ExitStatus.SUCCESS
+    assert train(tmp_path, "gym_CartPole-v1", *flags, TARGET) is ExitStatus.SUCCESS
     assert [death.name for death in KillingSupervisor.deaths] == list(victims)
     assert "rollout_worker_0 died (rollout_worker_0 was killed by SIGKILL" in log_text(tmp_path)
-    assert latest(tmp_path).env_steps > 100000
+    assert latest(tmp_path).env_steps > 3000
 
 
 @pytest.mark.parametrize("splits", [1, 2])
 def test_a_killed_policy_worker_is_replaced_and_nobody_waits_for_the_dead(tmp_path: Path, kill, splits: int):
     kill("policy_worker_0_0", "policy_worker_0_0")
     flags = ("--inference=policy_workers", f"--worker_num_splits={splits}")
-    assert train(tmp_path, "double_memory", *flags, "--train_for_env_steps=40000") is ExitStatus.SUCCESS
+    assert train(tmp_path, "double_memory", *flags, TARGET) is ExitStatus.SUCCESS
     assert [death.name for death in KillingSupervisor.deaths] == ["policy_worker_0_0"] * 2
-    assert latest(tmp_path).env_steps > 40000
+    assert latest(tmp_path).env_steps > 3000
 
 
 def test_in_sync_mode_a_killed_rollout_worker_does_not_stop_the_learner(tmp_path: Path, kill):

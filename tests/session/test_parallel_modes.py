@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 
 from sample_factory.algorithms.appo import session
 from sample_factory.algorithms.appo.engine import ParallelEngine
 from sample_factory.algorithms.appo.session import ExitStatus
-from tests.session.running import FEED_FORWARD, latest, metric, same_weights, train, weights
+from tests.session.running import FEED_FORWARD, child_pids, latest, metric, same_weights, train, weights
 
 pytestmark = pytest.mark.processes
 
@@ -43,10 +42,9 @@ MODES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
+    before = child_pids()  # other tests' services may live as long as the whole test run
     yield
-    children = psutil.Process().children(recursive=True)
-    left = [child for child in children if "resource_tracker" not in " ".join(child.cmdline())]
-    assert not left
+    assert not child_pids() - before
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -44,6 +44,14 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path, case: str):
     assert same_weights(weights(tmp_path, "first"), weights(tmp_path, "second"))
 
 
+def test_the_same_seed_gives_the_same_weights_with_several_agents_too(tmp_path: Path):
+    flags = (*FEED_FORWARD, "--num_policies=2", "--seed=3", "--train_for_env_steps=600")
+    for experiment in ("first", "second"):
+        train_serially(tmp_path, "double_two_agents", *flags, experiment=experiment)
+    for policy_id in (0, 1):
+        assert same_weights(weights(tmp_path, "first", policy_id), weights(tmp_path, "second", policy_id))
+
+
 def test_another_seed_gives_other_weights(tmp_path: Path):
     for seed in (3, 4):
         flags = (*FEED_FORWARD, f"--seed={seed}", "--train_for_env_steps=300")

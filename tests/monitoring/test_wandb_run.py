@@ -1,12 +1,13 @@
 """Weights & Biases gets the scalars, and whatever it does costs nothing but them."""
 
+import os
+import subprocess
 import sys
 import types
 
 import pytest
 
 from sample_factory.monitoring import wandb_run
-from sample_factory.monitoring.summaries import Summaries
 from sample_factory.monitoring.wandb_run import WandbRun, WandbSettings, new_unique_id
 
 
@@ -30,13 +31,26 @@ def test_ids_begin_with_the_experiment_and_differ():
     assert first != second
 
 
-def test_an_offline_run_is_written_with_the_real_package(tmp_path, monkeypatch):
+OFFLINE_RUN = """
+import sys
+from pathlib import Path
+from sample_factory.monitoring.summaries import Summaries
+from sample_factory.monitoring.wandb_run import WandbRun, WandbSettings
+
+directory = Path(sys.argv[1])
+settings = WandbSettings("exp_1", "exp", None, "tests", "env", "SF", ["a"], directory, {"batch_size": 32})
+summaries = Summaries(directory, 1, 1.0, also=WandbRun(settings))
+summaries.write(0, 100, {"0_aux/avg_reward": 1.5})
+summaries.close()
+"""
+
+
+def test_an_offline_run_is_written_with_the_real_package(tmp_path):
     pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    run = WandbRun(make_settings(tmp_path))
-    summaries = Summaries(tmp_path, 1, 1.0, also=run)
-    summaries.write(0, 100, {"0_aux/avg_reward": 1.5})
-    summaries.close()
+    # In a process of its own: wandb leaves a service and environment variables behind.
+    environment = {**os.environ, "WANDB_MODE": "offline"}
+    command = [sys.executable, "-c", OFFLINE_RUN, str(tmp_path)]
+    subprocess.run(command, env=environment, check=True, timeout=120)
     written = list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
     assert len(written) == 1
     assert written[0].stat().st_size > 0

@@ -95,7 +95,7 @@ def test_a_learner_killed_inside_publish_leaves_the_current_version(
     assert loaded(store) == (4, {4.0})
 
 
-def test_a_read_overtaken_by_two_publications_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_overtaken_by_two_publications_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     store, _ = make_store()
     store.publish(weights_of(1), 1)
     copyto: Any = np.copyto
@@ -109,7 +109,6 @@ def test_a_read_overtaken_by_two_publications_says_so(monkeypatch: pytest.Monkey
             store.publish(weights_of(3), 3)
 
     monkeypatch.setattr(np, "copyto", slow_copyto)
-    assert store.load(weights_of(-7)) == NOT_PUBLISHED
     assert loaded(store) == (3, {3.0})
 
 

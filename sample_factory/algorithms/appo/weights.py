@@ -17,7 +17,12 @@ import numpy as np
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 
 NOT_PUBLISHED = -1
+_MAX_READS = 1000  # a publication takes as long as a read, and an SGD step many times as long
 _COPIES = 2
+
+
+class TornWeightsError(RuntimeError):
+    """A reader never got a whole copy."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +68,20 @@ class WeightStore:
             self._versions[1 - copy][0] = NOT_PUBLISHED
 
     def load(self, into: Mapping[str, np.ndarray]) -> int:
-        """Copies the newest version into `into`; returns it, or NOT_PUBLISHED when the copy was torn.
+        """Copies the newest version into `into` and returns it; NOT_PUBLISHED, and no copy, before the first.
 
-        A torn copy needs two publications during one read; the reader simply tries again at its next step.
+        A copy is torn when two publications happen during one read; then `into` holds a mixture that nobody
+        may act with, so the read is repeated at once.
         """
-        version = self.version
-        for held, tensors in zip(self._versions, self._copies, strict=True):
-            if version != NOT_PUBLISHED and held[0] == version:
+        for _ in range(_MAX_READS):
+            version = self.version
+            if version == NOT_PUBLISHED:
+                return NOT_PUBLISHED
+            for held, tensors in zip(self._versions, self._copies, strict=True):
+                if held[0] != version:
+                    continue
                 for name, source in tensors.items():
                     np.copyto(into[name], source)
-                return version if held[0] == version else NOT_PUBLISHED
-        return NOT_PUBLISHED
+                if held[0] == version:
+                    return version
+        raise TornWeightsError(f"the weights were rewritten during each of {_MAX_READS} reads")

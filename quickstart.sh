@@ -15,7 +15,7 @@ if [ -f sample_factory/envs/doom/family.py ]; then
     recipe=(
         --env=doom_basic --num_workers=2 --num_envs_per_worker=8 --batch_size=512 --ppo_epochs=2
         --use_rnn=False --recurrence=1 --with_vtrace=False --res_w=64 --res_h=36 --hidden_size=256
-        --learning_rate=0.0005 --train_for_env_steps=300000
+        --learning_rate=0.0005 --train_for_env_steps=500000
     )
 else
     experiment=quickstart_cartpole

@@ -184,10 +184,10 @@ def config(train_dir: Path, env: str, *flags: str) -> Config:
 
 
 def child_pids() -> set[int]:
-    """Processes started by this one or its children, the resource tracker of the standard library aside."""
+    """Fork servers and workers below this process; services of other tests are not meant."""
     found = set()
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it has just ended
-            if "resource_tracker" not in " ".join(child.cmdline()):
+            if "forkserver" in " ".join(child.cmdline()):
                 found.add(child.pid)
     return found

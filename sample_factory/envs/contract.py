@@ -7,7 +7,7 @@ Multi-agent environments have `num_agents > 1` (or `is_multiagent = True`, which
 results of `reset` and `step` are lists with one entry per agent, and they reset themselves: an entry whose
 `terminated` or `truncated` is set comes with the first observation of that agent's next episode.
 
-Invariant: `info` keys below are the only ones the engine reads.
+Invariant: `info` keys below, `final_obs` aside, are the only ones the engine reads.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ NUM_FRAMES = "num_frames"  # simulator frames this step consumed; 1 when absent
 TRUE_REWARD = "true_reward"  # at the end of an episode: what reports and PBT rank by; the return when absent
 EXTRA_STATS = "episode_extra_stats"  # at the end of an episode: dict of numbers for the summaries
 IS_ACTIVE = "is_active"  # False: this agent's action had no effect; the step is not trained on
-FINAL_OBS = (
-    "final_obs"  # self-resetting envs may give the observation a time-out ended on (unused when absent)
-)
+FINAL_OBS = "final_obs"  # self-resetting envs tell what a time-out ended on; not read by the engine yet
 
 ACTION_MASK = "action_mask"  # observation key: 1 = allowed, one entry per logit
 

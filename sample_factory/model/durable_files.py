@@ -27,7 +27,7 @@ def write_durably(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException:  # also Ctrl+C: whatever stopped the write, no half-written file may stay
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise

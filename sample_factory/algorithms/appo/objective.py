@@ -18,10 +18,10 @@ from sample_factory.config.config import Config
 from sample_factory.model.actor_critic import ActorCritic, EvaluateOutput
 from sample_factory.rl import losses
 from sample_factory.rl.distributions import ActionDistribution
-from sample_factory.rl.gae import gae
+from sample_factory.rl.gae import GaeReturns, gae
 from sample_factory.rl.normalisation import RunningMeanStd
 from sample_factory.rl.returns import bootstrap_time_outs
-from sample_factory.rl.vtrace import vtrace
+from sample_factory.rl.vtrace import VTraceReturns, vtrace
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,7 @@ def with_gae(
         gamma=cfg.gamma,
         gae_lambda=cfg.gae_lambda,
     )
-    targets, old_values = returns.targets, data.values
-    if normalizer is not None:
-        normalizer.update(targets[data.valids])
-        targets, old_values = normalizer.normalize(targets), normalizer.normalize(old_values)
-    return replace(data, advantages=returns.advantages, targets=targets, values=old_values)
+    return _with_returns(data, returns, normalizer)
 
 
 def with_vtrace(
@@ -98,6 +94,13 @@ def with_vtrace(
         rho_clip=cfg.vtrace_rho,
         c_clip=cfg.vtrace_c,
     )
+    return _with_returns(data, returns, normalizer)
+
+
+def _with_returns(
+    data: TrainingData, returns: GaeReturns | VTraceReturns, normalizer: RunningMeanStd | None
+) -> TrainingData:
+    """The data with advantages, and with targets and old values in the units the value head is trained in."""
     targets, old_values = returns.targets, data.values
     if normalizer is not None:
         normalizer.update(targets[data.valids])

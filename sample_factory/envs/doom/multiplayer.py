@@ -148,7 +148,7 @@ class MultiplayerDoomEnv(gymnasium.Env[Any, Any]):
                 self._threads.submit(call, value) for call, value in zip(calls, arguments, strict=True)
             ]
             done, unfinished = wait(futures, timeout_sec, FIRST_EXCEPTION)
-        except BaseException:
+        except BaseException:  # Ctrl+C too: players of a match that stopped half-way wait for each other
             self._kill_games()
             raise
         failed = next((future.exception() for future in done if future.exception()), None)

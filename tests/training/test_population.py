@@ -1,5 +1,6 @@
 """Population-based training: who is replaced, what changes, what is kept on disk."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -15,6 +16,7 @@ from sample_factory.algorithms.appo.population import (
     is_worth_replacing,
     reward_shaping_path,
 )
+from sample_factory.config.experiment_files import write_json
 from sample_factory.config.parsing import default_cfg
 from sample_factory.processes.shared_memory import SharedArrays
 
@@ -33,6 +35,10 @@ def cfg():
     cfg.pbt_start_mutation = 1000
     cfg.pbt_period_env_steps = 100
     return cfg
+
+
+def die(*_):
+    raise SystemExit("killed")
 
 
 def make_population(cfg, directory, shaping=None, board=None, seed=0):
@@ -192,6 +198,61 @@ def test_a_resumed_population_is_where_it_was(cfg, tmp_path):
     new_board.env_steps[:] = 2050  # not due again yet
     resumed.step([0.0, 1.0, 10.0, 11.0])
     assert len(events(tmp_path)) == 4
+
+
+def test_policies_start_with_the_hyper_parameters_a_user_gives_them(cfg, tmp_path):
+    cfg.pbt_mutation_rate = 1.0
+    write_json(hyper_parameters_path(tmp_path, 2), {"learning_rate": 0.5})
+    make_population(cfg, tmp_path)
+    assert members(tmp_path)[2] == tuned_hyper_parameters(cfg) | {"learning_rate": 0.5}
+
+
+def test_a_policy_waiting_for_weights_when_the_session_died_gets_them_in_the_next(cfg, tmp_path):
+    population, board = make_population(cfg, tmp_path)
+    board.env_steps[:] = 2000
+    population.step([0.0, 1.0, 10.0, 11.0])
+    donors = [event["donor"] for event in events(tmp_path) if event["event"] == "replaced"]
+
+    resumed, board = make_population(cfg, tmp_path, seed=99)
+    assert all(board.save_requests[donor] for donor in donors)
+    board.saves_done[:] = board.save_requests
+    resumed.step([None] * 4)
+    assert board.load_from[:2].tolist() == donors
+    assert board.load_requests.tolist() == [1, 1, 0, 0]
+
+    board.loads_done[:] = board.load_requests  # once the learners have the weights, nobody waits any more
+    resumed.step([None] * 4)
+    _, board = make_population(cfg, tmp_path)
+    assert not board.save_requests.any()
+
+
+@pytest.mark.parametrize("last_act", ["the event", "the state", "the files"])
+def test_a_decision_cut_short_by_a_death_is_made_whole_or_not_at_all(cfg, tmp_path, monkeypatch, last_act):
+    cfg.pbt_mutation_rate = 1.0
+    population, board = make_population(cfg, tmp_path)
+    board.env_steps[3] = 2000
+    before = members(tmp_path)
+    if last_act == "the event":
+        monkeypatch.setattr(population, "_save_state", die)
+    elif last_act == "the state":
+        monkeypatch.setattr(population, "_announce", die)
+    with contextlib.suppress(SystemExit):
+        population.step([10.0, 10.0, 10.0, 1.0 - 1e-9])
+
+    _, board = make_population(cfg, tmp_path)
+    decided = last_act != "the event"
+    assert len(events(tmp_path)) == decided
+    assert (members(tmp_path)[3] != before[3]) == decided
+    assert board.save_requests.any() == decided
+
+
+def test_a_population_resumes_with_more_policies(cfg, tmp_path):
+    make_population(cfg, tmp_path)
+    before = members(tmp_path)
+    cfg.num_policies = 6
+    make_population(cfg, tmp_path)
+    assert members(tmp_path) == before
+    assert len(members(tmp_path, 6)) == 6
 
 
 def test_reward_shaping_is_written_and_announced(cfg, tmp_path):

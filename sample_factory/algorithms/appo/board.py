@@ -4,7 +4,7 @@
 |---|---|---|
 | env_steps, samples, iterations, paused, lag | the learner of that policy | session, rollout workers |
 | best_metric, cfg_number, shaping_number, save_requests, load_* | the session | learners, rollout workers |
-| saves_done | the learner of that policy | session |
+| saves_done, loads_done | the learner of that policy | session |
 | split_* | the rollout worker of that row | policy workers |
 | collected, sampled_frames | the rollout worker of that row | learners, session |
 | waiting | set by the rollout worker of that row | learners, which clear it when they wake the worker |
@@ -65,6 +65,7 @@ class Board:
         self.saves_done: np.ndarray = arrays["saves_done"]  # the learner has answered this request
         self.load_requests: np.ndarray = arrays["load_requests"]  # it shall take over the weights of ...
         self.load_from: np.ndarray = arrays["load_from"]  # ... this policy
+        self.loads_done: np.ndarray = arrays["loads_done"]  # the learner has taken over and saved
         self.split_ticks: np.ndarray = arrays["split_ticks"]  # of the last request; others are void
         self.split_slots: np.ndarray = arrays["split_slots"]
         self.split_policies: np.ndarray = arrays["split_policies"]
@@ -94,6 +95,7 @@ class Board:
             "saves_done": ArraySpec((num_policies,), "int64"),
             "load_requests": ArraySpec((num_policies,), "int64"),
             "load_from": ArraySpec((num_policies,), "int64"),
+            "loads_done": ArraySpec((num_policies,), "int64"),
             "split_ticks": ArraySpec(splits, "int64"),
             "split_slots": ArraySpec((*splits, agents_per_split), "int64"),
             "split_policies": ArraySpec((*splits, agents_per_split), "int16"),

@@ -71,7 +71,6 @@ class LearnerWorker:
         self._last_summary = -math.inf
         self._saved_version = -1
         self._cfg_number = 0
-        self._load_number = int(links.board.load_requests[learner.policy_id])  # a predecessor's are done
         self._load()
         if is_restart:
             self._take_over()
@@ -131,9 +130,10 @@ class LearnerWorker:
             number = int(board.save_requests[policy_id])
             self.save()
             board.saves_done[policy_id] = number
-        if board.load_requests[policy_id] > self._load_number:
-            self._load_number = int(board.load_requests[policy_id])
+        if board.load_requests[policy_id] > board.loads_done[policy_id]:
+            number = int(board.load_requests[policy_id])
             self._take_over_weights(int(board.load_from[policy_id]))
+            board.loads_done[policy_id] = number
         if board.cfg_number[policy_id] > self._cfg_number:
             self._cfg_number = int(board.cfg_number[policy_id])
             path = hyper_parameters_path(self._links.directory, policy_id)

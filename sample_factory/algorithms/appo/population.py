@@ -4,7 +4,9 @@ The session calls `step` in its loop. Decisions reach learners and rollout worke
 checkpoints (`policy_00_cfg.json`, `policy_00_reward_shaping.json`) and numbers on the board that say when to
 look; so a worker that was replaced, and a session that resumes, find the population as it is.
 
-Invariant: files are written before the number that announces them, and the state on disk is always complete.
+Invariant: a decision happens in the instant in which `pbt_state.json` is replaced. The event log is written
+before and cut back on resume; the other files follow and are written again on resume; and a policy that was
+to take over weights when the session died takes them over in the next one.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,6 +75,15 @@ def is_worth_replacing(own: float, candidate: float, gap_absolute: float, gap_re
     return gain > gap_absolute and gain > gap_relative * scale
 
 
+@dataclass
+class TakeOver:
+    """A policy on its way to the weights of a better one."""
+
+    donor: int
+    save_number: int  # of the donor's save that brings them to disk
+    load_number: int | None = None  # of the request to load them; None: they are not on disk yet
+
+
 class Population:
     """The policies' hyper-parameters and the rules of their evolution."""
 
@@ -84,29 +96,41 @@ class Population:
         self._default_shaping = shaping
         self._rng = np.random.default_rng(seed)
         self._last_update = [0] * cfg.num_policies
-        self._awaiting_save: dict[int, tuple[int, int]] = {}  # recipient -> (donor, number of the save)
+        self._take_overs: dict[int, TakeOver] = {}  # by the policy that takes over
         self._members: list[dict[str, Any]] = []
         self._shapings: list[dict[str, Any] | None] = []
-        self._load_or_create()
-
-    def _load_or_create(self) -> None:
-        state_path = self._directory / STATE_FILE
-        resumed = state_path.exists()
-        if resumed:
-            state = json.loads(state_path.read_text())
-            self._last_update = state["last_update"]
-            self._rng.bit_generator.state = state["rng"]
-        for policy_id in range(self._cfg.num_policies):
-            self._members.append(self._read(hyper_parameters_path, policy_id) or dict(self._defaults))
-            self._shapings.append(self._read(reward_shaping_path, policy_id) or self._default_shaping)
-            if not resumed and policy_id != REFERENCE_POLICY:
-                self._mutate(policy_id)
+        self._events_bytes = 0
+        state_path = directory / STATE_FILE
+        if state_path.exists():
+            self._resume(json.loads(state_path.read_text()))
+        self._create()
+        for policy_id in range(cfg.num_policies):
             self._announce(policy_id)
+
+    def _create(self) -> None:
+        """Policies start as their files say, if there are any; others near the settings of the session."""
+        for policy_id in range(len(self._members), self._cfg.num_policies):
+            found = _read_json(hyper_parameters_path(self._directory, policy_id))
+            self._members.append({**self._defaults, **(found or {})})
+            shaping = _read_json(reward_shaping_path(self._directory, policy_id))
+            self._shapings.append(shaping or self._default_shaping)
+            if found is None and policy_id != REFERENCE_POLICY:
+                self._mutate(policy_id)
         self._save_state()
 
-    def _read(self, path_of: Any, policy_id: int) -> dict[str, Any] | None:
-        path: Path = path_of(self._directory, policy_id)
-        return json.loads(path.read_text()) if path.exists() else None
+    def _resume(self, state: dict[str, Any]) -> None:
+        count = self._cfg.num_policies  # may be another one than before
+        self._last_update[: len(state["last_update"])] = state["last_update"][:count]
+        self._rng.bit_generator.state = state["rng"]
+        self._members = [{**self._defaults, **member} for member in state["members"][:count]]
+        self._shapings = state["reward_shapings"][:count]
+        self._events_bytes = state["events_bytes"]
+        events = self._directory / EVENTS_FILE
+        if events.exists() and events.stat().st_size > self._events_bytes:
+            os.truncate(events, self._events_bytes)  # of a decision that was never made
+        for policy_id, donor in state["take_overs"].items():
+            if max(int(policy_id), donor) < count:
+                self._take_overs[int(policy_id)] = self._ask_to_save(donor)
 
     def _mutate(self, policy_id: int) -> None:
         self._members[policy_id] = mutate(self._members[policy_id], self._defaults, self._rules, self._rng)
@@ -131,29 +155,35 @@ class Population:
             self._board.shaping_number[policy_id] += 1
 
     def _save_state(self) -> None:
-        state = {"last_update": self._last_update, "rng": self._rng.bit_generator.state}
+        state = {
+            "last_update": self._last_update,
+            "members": self._members,
+            "reward_shapings": self._shapings,
+            "take_overs": {policy_id: take_over.donor for policy_id, take_over in self._take_overs.items()},
+            "events_bytes": self._events_bytes,
+            "rng": self._rng.bit_generator.state,
+        }
         write_json(self._directory / STATE_FILE, state)
 
     def step(self, objectives: Sequence[float | None]) -> None:
         """Updates every policy that is due, and passes on weights that donors have saved meanwhile."""
-        self._hand_over_saved_weights()
+        self._continue_take_overs()
         for policy_id in range(self._cfg.num_policies):
             frames = int(self._board.env_steps[policy_id])
             due = frames - self._last_update[policy_id] > self._cfg.pbt_period_env_steps
             if frames < self._cfg.pbt_start_mutation or not due:
                 continue
             known = [objective for objective in objectives if objective is not None]
-            if len(known) < self._cfg.num_policies or policy_id in self._awaiting_save:
+            if len(known) < self._cfg.num_policies or policy_id in self._take_overs:
                 continue
-            self._update(policy_id, Ranking.of(known))
             self._last_update[policy_id] = frames
-            self._save_state()
+            self._update(policy_id, Ranking.of(known))
 
     def _update(self, policy_id: int, ranking: Ranking) -> None:
         count = math.ceil(self._cfg.pbt_replace_fraction * self._cfg.num_policies)
         best = ranking.best(count)
         if policy_id in best:
-            self._record("kept", policy_id, ranking)
+            self._decide("kept", policy_id, ranking)
             return
         if policy_id in ranking.worst(count):
             donor = int(self._rng.choice(best))
@@ -165,28 +195,42 @@ class Population:
             ):
                 self._replace(policy_id, donor, ranking)
                 return
-        if policy_id != REFERENCE_POLICY:
-            self._mutate(policy_id)
-            self._announce(policy_id)
-        self._record("mutated" if policy_id != REFERENCE_POLICY else "kept", policy_id, ranking)
+        if policy_id == REFERENCE_POLICY:
+            self._decide("kept", policy_id, ranking)
+            return
+        self._mutate(policy_id)
+        self._decide("mutated", policy_id, ranking)
+        self._announce(policy_id)
 
     def _replace(self, policy_id: int, donor: int, ranking: Ranking) -> None:
-        """Takes over a better policy: its hyper-parameters now, its weights as soon as they are saved."""
+        """Takes over a better policy: its hyper-parameters as soon as its weights are there."""
         self._members[policy_id] = dict(self._members[donor])
         self._shapings[policy_id] = self._shapings[donor]
         if policy_id != REFERENCE_POLICY:
             self._mutate(policy_id)
-        self._board.save_requests[donor] += 1
-        self._awaiting_save[policy_id] = donor, int(self._board.save_requests[donor])
-        self._record("replaced", policy_id, ranking, donor)
+        self._take_overs[policy_id] = self._ask_to_save(donor)
+        self._decide("replaced", policy_id, ranking, donor)
 
-    def _hand_over_saved_weights(self) -> None:
-        for policy_id, (donor, number) in list(self._awaiting_save.items()):
-            if self._board.saves_done[donor] >= number:
-                del self._awaiting_save[policy_id]
-                self._board.load_from[policy_id] = donor
+    def _ask_to_save(self, donor: int) -> TakeOver:
+        self._board.save_requests[donor] += 1
+        return TakeOver(donor, int(self._board.save_requests[donor]))
+
+    def _continue_take_overs(self) -> None:
+        for policy_id, take_over in list(self._take_overs.items()):
+            if take_over.load_number is not None:
+                if self._board.loads_done[policy_id] >= take_over.load_number:
+                    del self._take_overs[policy_id]
+                    self._save_state()
+            elif self._board.saves_done[take_over.donor] >= take_over.save_number:
+                self._board.load_from[policy_id] = take_over.donor
                 self._board.load_requests[policy_id] += 1
+                take_over.load_number = int(self._board.load_requests[policy_id])
                 self._announce(policy_id)
+
+    def _decide(self, what: str, policy_id: int, ranking: Ranking, donor: int | None = None) -> None:
+        """Makes a decision: into the event log, then, for good, into the state."""
+        self._record(what, policy_id, ranking, donor)
+        self._save_state()
 
     def _record(self, what: str, policy_id: int, ranking: Ranking, donor: int | None = None) -> None:
         """Appends a decision to the event log and says it in the session's log."""
@@ -201,6 +245,8 @@ class Population:
         }
         with (self._directory / EVENTS_FILE).open("a") as file:
             file.write(json.dumps(event) + "\n")
+            file.flush()
+            self._events_bytes = os.fstat(file.fileno()).st_size
         log.info(
             "Population: policy %d is %s%s; objectives %s.",
             policy_id,
@@ -218,6 +264,10 @@ class Population:
                 f"zz_pbt/rew_{name}": value for name, value in _flat(self._tunable_shaping(shaping)).items()
             }
         return scalars
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

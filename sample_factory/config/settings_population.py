@@ -84,4 +84,31 @@ SETTINGS = in_group(
         "Largest factor by which a hyper-parameter is multiplied or divided.",
         minimum=1.0,
     ),
+    Setting(
+        "league_fraction",
+        float,
+        0.0,
+        "Fraction of matches of a multi-agent environment in which half of the agents are played by past "
+        "policies, which do not learn; 0 for none.",
+        minimum=0.0,
+        maximum=1.0,
+    ),
+    Setting(
+        "league_period_env_steps",
+        int,
+        1_000_000,
+        "Frames of a policy between two of its checkpoints joining the league.",
+        minimum=1,
+    ),
+    Setting("league_pool_size", int, 20, "Past policies that the league keeps on disk.", minimum=1),
+    Setting(
+        "league_seats", int, 2, "Past policies of the league that are loaded at the same time.", minimum=1
+    ),
+    Setting(
+        "league_opponents",
+        str,
+        "uniform",
+        "How past policies are drawn: all alike, or preferably those that win against the present ones.",
+        choices=("uniform", "hard"),
+    ),
 )

@@ -151,6 +151,15 @@ def _policy_index(cfg: Config) -> str | None:
     )
 
 
+def _league_needs_draws(cfg: Config) -> str | None:
+    if cfg.async_rl or cfg.league_fraction == 0:
+        return None
+    return (
+        f"--league_fraction={cfg.league_fraction} needs --async_rl=True: with --async_rl=False every agent "
+        "belongs to one policy for good; use --league_fraction=0 or --async_rl=True."
+    )
+
+
 def _sync_rule(num_agents: int) -> _Rule:
     """Taking turns: what is collected in one go must fill batches exactly, or steps would be left over."""
 
@@ -194,4 +203,5 @@ _RULES = (
     _Rule(("lr_adaptive_min", "lr_adaptive_max"), _learning_rate_range),
     _Rule(("encoder_type", "encoder_custom"), _encoder),
     _Rule(("policy_index", "num_policies"), _policy_index),
+    _Rule(("league_fraction", "async_rl"), _league_needs_draws),
 )

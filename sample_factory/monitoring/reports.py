@@ -1,6 +1,7 @@
 """What components tell the session about their work; nothing here acts on it.
 
-Rollout workers send `EpisodeReport`, learners `TrainReport`, every component now and then `ComponentReport`.
+Rollout workers send `EpisodeReport` and `MatchReport`, learners `TrainReport`, every component now and then
+`ComponentReport`.
 
 Invariant: reports hold plain numbers and strings only, so that they cross process borders cheaply and
 the session needs no torch to read them.
@@ -27,6 +28,19 @@ class EpisodeReport:
     true_reward: float
     length: int
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchReport:
+    """A finished match between agents of one environment.
+
+    Attributes:
+        players: for each agent the policy that played it; negative: a member of the league.
+        scores: what each agent got; the higher one has won.
+    """
+
+    players: tuple[int, ...]
+    scores: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

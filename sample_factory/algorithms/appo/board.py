@@ -8,6 +8,8 @@
 | split_* | the rollout worker of that row | policy workers |
 | collected, sampled_frames | the rollout worker of that row | learners, session |
 | waiting | set by the rollout worker of that row | learners, which clear it when they wake the worker |
+| seat_wanted | the session | league keeper |
+| seat_loaded | the league keeper | session, rollout workers |
 | seconds, memory_mb | the component of that row | session |
 
 Invariant: one writer per element, so no lock is needed. (Two may clear `waiting`; a wake-up too many does no
@@ -73,15 +75,23 @@ class Board:
         self.collected: np.ndarray = arrays["collected"]  # trajectories each split has handed over
         self.waiting: np.ndarray = arrays["waiting"]  # worker waits for slots or for a pause to end
         self.sampled_frames: np.ndarray = arrays["sampled_frames"]
+        self.seat_wanted: np.ndarray = arrays["seat_wanted"]  # which member of the league shall sit there
+        self.seat_loaded: np.ndarray = arrays["seat_loaded"]  # who does; negative: nobody
         self.seconds: np.ndarray = arrays["seconds"]  # [components, activities]
         self.memory_mb: np.ndarray = arrays["memory_mb"]  # [components]
 
     @staticmethod
     def specs(
-        num_policies: int, num_workers: int, num_splits: int, agents_per_split: int, num_components: int
+        num_policies: int,
+        num_workers: int,
+        num_splits: int,
+        agents_per_split: int,
+        num_components: int,
+        num_seats: int = 0,
     ) -> dict[str, ArraySpec]:
         """The board's arrays."""
         splits = (num_workers, num_splits)
+        seats = (max(1, num_seats),)
         return {
             "env_steps": ArraySpec((num_policies,), "int64"),
             "samples": ArraySpec((num_policies,), "int64"),
@@ -103,6 +113,8 @@ class Board:
             "collected": ArraySpec(splits, "int64"),
             "waiting": ArraySpec((num_workers,), "bool"),
             "sampled_frames": ArraySpec((num_workers,), "int64"),
+            "seat_wanted": ArraySpec(seats, "int64", fill=-1),
+            "seat_loaded": ArraySpec(seats, "int64", fill=-1),
             "seconds": ArraySpec((num_components, len(Activity)), "float64"),
             "memory_mb": ArraySpec((num_components,), "float64"),
         }

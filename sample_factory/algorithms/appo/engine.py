@@ -12,8 +12,14 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from sample_factory.algorithms.appo.board import Activity
+from sample_factory.algorithms.appo.league_keeper import LeagueKeeperBuilder
 from sample_factory.algorithms.appo.messages import RepeatRequests, encode
-from sample_factory.algorithms.appo.plan import learner_name, policy_worker_name, rollout_worker_name
+from sample_factory.algorithms.appo.plan import (
+    LEAGUE_KEEPER,
+    learner_name,
+    policy_worker_name,
+    rollout_worker_name,
+)
 from sample_factory.algorithms.appo.serial_state import restore_serial_state, save_serial_state
 from sample_factory.algorithms.appo.site import (
     LearnerBuilder,
@@ -64,11 +70,13 @@ def builders(site: Site) -> dict[str, Builder]:
     found: dict[str, Builder] = {}
     for worker_id in range(plan.num_workers):
         found[rollout_worker_name(worker_id)] = RolloutWorkerBuilder(site, worker_id)
-    for policy_id in range(plan.num_policies):
-        for index in range(plan.policy_workers_per_policy):
-            found[policy_worker_name(policy_id, index)] = PolicyWorkerBuilder(site, policy_id, index)
+    for actor_id in range(plan.num_actors):
+        for index in range(plan.policy_workers_of(actor_id)):
+            found[policy_worker_name(actor_id, index)] = PolicyWorkerBuilder(site, actor_id, index)
     for policy_id in range(plan.num_policies):
         found[learner_name(policy_id)] = LearnerBuilder(site, policy_id)
+    if plan.num_seats:
+        found[LEAGUE_KEEPER] = LeagueKeeperBuilder(site)
     return found
 
 

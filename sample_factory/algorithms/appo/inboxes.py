@@ -31,16 +31,17 @@ class Channels:
                 return [LocalChannel() for _ in range(count)]
             return PipeChannels([PipeChannel(capacity) for _ in range(count)])
 
-        answers = plan.num_splits * plan.num_policies
+        answers = plan.num_splits * plan.num_actors
         wake_ups = answers  # a split says that it waits, and each batcher may be the one to tell it
-        repetitions = plan.num_policies * plan.policy_workers_per_policy
+        repetitions = plan.num_actors * plan.policy_workers_per_policy
         requests = plan.num_workers * plan.num_splits
         # A batcher may find a slot in the ledger, and be told of it later.
         announcements = plan.num_slots + plan.num_workers * plan.agents_per_split
         return cls(
             rollout_workers=channels(plan.num_workers, answers + wake_ups + repetitions),
             policy_workers=[
-                channels(plan.policy_workers_per_policy, 2 * requests) for _ in range(plan.num_policies)
+                channels(plan.policy_workers_of(actor_id), 2 * requests)
+                for actor_id in range(plan.num_actors)
             ],
             batchers=channels(plan.num_policies, announcements),
         )

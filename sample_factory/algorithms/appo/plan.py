@@ -15,6 +15,7 @@ import numpy as np
 from sample_factory.algorithms.appo.trajectories import StoreSize
 from sample_factory.config.config import Config
 
+LEAGUE_KEEPER = "league_keeper"
 PBT_BATCH_GROWTH = 1.5  # how far population-based training may raise a policy's batch size
 
 
@@ -34,6 +35,7 @@ class Plan:
     trajectories_per_iteration: int  # 0: collecting and learning go on at the same time
     num_gpus: int
     seed: int
+    num_seats: int = 0  # places from which past policies act, without learning
 
     @classmethod
     def make(cls, cfg: Config, agents_per_env: int, num_gpus: int, seed: int) -> Plan:
@@ -71,12 +73,31 @@ class Plan:
             else max(1, slots_per_batch * cfg.num_policies // num_agents),
             num_gpus=num_gpus,
             seed=seed,
+            num_seats=cfg.league_seats if cfg.league_fraction > 0 else 0,
         )
 
     @property
     def agents_per_split(self) -> int:
         """Agents whose trajectories start and end together."""
         return self.envs_per_split * self.agents_per_env
+
+    @property
+    def num_actors(self) -> int:
+        """Policies that act: those that learn, then those that sit in the league's seats."""
+        return self.num_policies + self.num_seats
+
+    @property
+    def players_meet(self) -> bool:
+        """Whether different policies play in one environment, so that they can be rated."""
+        return self.agents_per_env > 1 and self.num_actors > 1
+
+    def policy_workers_of(self, actor_id: int) -> int:
+        """How many policy workers serve a policy; one is enough for a guest."""
+        return (
+            self.policy_workers_per_policy
+            if actor_id < self.num_policies
+            else min(1, self.policy_workers_per_policy)
+        )
 
     @property
     def local_inference(self) -> bool:
@@ -92,9 +113,10 @@ class Plan:
     def component_names(self) -> list[str]:
         """Names of all components, in the order in which a serial session polls them."""
         names = [rollout_worker_name(i) for i in range(self.num_workers)]
-        for policy_id in range(self.num_policies):
-            names += [policy_worker_name(policy_id, i) for i in range(self.policy_workers_per_policy)]
-        return names + [learner_name(policy_id) for policy_id in range(self.num_policies)]
+        for actor_id in range(self.num_actors):
+            names += [policy_worker_name(actor_id, i) for i in range(self.policy_workers_of(actor_id))]
+        names += [learner_name(policy_id) for policy_id in range(self.num_policies)]
+        return names + ([LEAGUE_KEEPER] if self.num_seats else [])
 
     def seed_for(self, *path: int) -> int:
         """A seed of its own for everything that is random, all following from the session's seed."""
@@ -104,7 +126,7 @@ class Plan:
 class SeedOf:
     """First numbers of the paths given to `Plan.seed_for`."""
 
-    ENVIRONMENT, ACTIONS, MAPPING, LEARNER, WARM_UP, POPULATION = range(6)
+    ENVIRONMENT, ACTIONS, MAPPING, LEARNER, WARM_UP, POPULATION, LEAGUE = range(7)
 
 
 def rollout_worker_name(worker_id: int) -> str:

@@ -42,6 +42,8 @@ class PolicyMapping:
             env_ids = fixed_from + np.arange(num_envs).repeat(agents_per_env)
             self._drawn[:] = env_ids % num_policies
         self.policies = self._drawn.copy()
+        # The same, unless guests take part: who chooses the actions, and who learns from them.
+        self.actors = self.recorded = self.policies
 
     def _draw(self, env_index: int) -> None:
         count = self._agents_per_env if self._mix else 1

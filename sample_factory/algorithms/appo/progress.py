@@ -15,6 +15,7 @@ import numpy as np
 import psutil
 
 from sample_factory.algorithms.appo.board import Activity, Board, Lag
+from sample_factory.algorithms.appo.league import League
 from sample_factory.algorithms.appo.plan import Plan
 from sample_factory.algorithms.appo.population import Population
 from sample_factory.algorithms.appo.verdict import Verdict, judge
@@ -39,8 +40,17 @@ POPULATION_SEC = 300.0
 class Progress:
     """Everything that is counted, shown and written about a session."""
 
-    def __init__(self, cfg: Config, plan: Plan, board: Board, directory: Path, extra: ExtraSummaries):
+    def __init__(
+        self,
+        cfg: Config,
+        plan: Plan,
+        board: Board,
+        directory: Path,
+        extra: ExtraSummaries,
+        league: League | None = None,
+    ):
         self._cfg = cfg
+        self._league = league
         self._plan = plan
         self._board = board
         self._extra = extra
@@ -114,8 +124,11 @@ class Progress:
     def take(self, report: Any) -> None:
         """Takes one report of a component."""
         if isinstance(report, list):
-            for episode in report:
-                self._take_episode(episode)
+            for entry in report:
+                if isinstance(entry, EpisodeReport):
+                    self._take_episode(entry)
+            if self._league is not None:
+                self._league.take(report)
         elif isinstance(report, TrainReport):
             self._summaries.write_train(report)
 
@@ -185,6 +198,8 @@ class Progress:
         for policy_id in range(self._plan.num_policies):
             self._summaries.write_episodes(policy_id, env_steps[policy_id], self.episodes, self.elapsed_sec)
             self._summaries.write(policy_id, env_steps[policy_id], self._extra.collect(policy_id))
+            if self._league is not None:
+                self._summaries.write(policy_id, env_steps[policy_id], self._league.scalars(policy_id))
         fps = self._fps.fps()[0]
         if math.isfinite(fps):
             memory_mb = psutil.Process().memory_info().rss / 2**20

@@ -19,6 +19,7 @@ import numpy as np
 
 from sample_factory.algorithms.appo.board import Activity, Board, Stopwatch
 from sample_factory.algorithms.appo.inference import Inference
+from sample_factory.algorithms.appo.matches import MatchBook
 from sample_factory.algorithms.appo.messages import (
     ActionsReady,
     RepeatRequests,
@@ -28,7 +29,7 @@ from sample_factory.algorithms.appo.messages import (
 )
 from sample_factory.algorithms.appo.population import reward_shaping_path
 from sample_factory.algorithms.appo.split import Phase, Split
-from sample_factory.algorithms.appo.trajectories import SlotLedger
+from sample_factory.algorithms.appo.trajectories import NO_POLICY, SlotLedger
 from sample_factory.envs.vector import EpisodeEnd
 from sample_factory.monitoring.reports import EpisodeReport
 from sample_factory.processes.channels import Channel, Reporter
@@ -65,9 +66,16 @@ class RolloutWorker:
     """One worker's splits and their progress."""
 
     def __init__(
-        self, worker_id: int, splits: Sequence[Split], links: RolloutLinks, settings: RolloutSettings
+        self,
+        worker_id: int,
+        splits: Sequence[Split],
+        links: RolloutLinks,
+        settings: RolloutSettings,
+        matches: Sequence[MatchBook] = (),
     ):
+        """`matches` has one book per split where policies meet each other, or none at all."""
         self.worker_id = worker_id
+        self._matches = list(matches)
         self.splits = list(splits)
         self._links = links
         self._settings = settings
@@ -141,9 +149,8 @@ class RolloutWorker:
 
     def _request_actions(self, split: Split) -> None:
         self._watch.switch(Activity.INFERENCE)
-        policies = split.mapping.policies
         split.awaited = self._links.inference.request(
-            split.split_id, split.tick, split.slots, policies, split.row
+            split.split_id, split.tick, split.slots, split.mapping.actors, split.row
         )
         if not split.awaited:
             split.phase = Phase.HAS_ACTIONS
@@ -164,12 +171,18 @@ class RolloutWorker:
 
     def _note_episodes(self, split: Split, episodes: Sequence[EpisodeEnd]) -> None:
         for end in episodes:
-            policy_id = int(split.mapping.policies[end.agent_index])
-            self._episodes.append(
-                EpisodeReport(policy_id, end.reward, end.true_reward, end.length_frames, end.extra)
-            )
+            policy_id = int(split.mapping.recorded[end.agent_index])
+            if policy_id != NO_POLICY:  # what a guest from the league got is nobody's result
+                self._episodes.append(
+                    EpisodeReport(policy_id, end.reward, end.true_reward, end.length_frames, end.extra)
+                )
+        book = self._matches[split.split_id] if self._matches else None
+        if book is not None:
+            book.note(episodes)
         if split.mapping.episodes_ended([end.agent_index for end in episodes]):
             split.vector.tell_policies(split.mapping.policies)
+        if book is not None:
+            book.remapped(episodes)
 
     def _finish(self, split: Split) -> None:
         """Hands full trajectories to the batchers of the policies that acted in them."""
@@ -228,6 +241,9 @@ class RolloutWorker:
         if self._episodes:
             self._links.reporter.send(self._episodes)
             self._episodes = []
+        for book in self._matches:
+            if finished := book.take():
+                self._links.reporter.send(finished)
 
     def close(self) -> None:
         """Sends the last episodes and closes the environments."""

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sample_factory.algorithms.appo.engine import ComponentFailedError, Engine, ParallelEngine, SerialEngine
+from sample_factory.algorithms.appo.league import League, check_league
 from sample_factory.algorithms.appo.plan import Plan, SeedOf
 from sample_factory.algorithms.appo.population import Population
 from sample_factory.algorithms.appo.postmortem import post_mortem
@@ -158,6 +159,22 @@ def catch_signals() -> Iterator[Signals]:
             signal.signal(number, handler)
 
 
+@dataclass(frozen=True)
+class Steering:
+    """What changes policies and opponents while training goes on."""
+
+    population: Population | None
+    league: League | None
+
+    def step(self, progress: Progress, objective: str) -> None:
+        """Lets both do what is due."""
+        if self.population is not None:
+            self.population.step(progress.objectives(objective))
+            progress.write_population(self.population)
+        if self.league is not None:
+            self.league.step()
+
+
 class Session:
     """Runs the components of one experiment until it is time to stop."""
 
@@ -171,24 +188,28 @@ class Session:
         record = begin_training(self._cfg, self._directory)
         probe = self._probe()
         check(self._cfg, probe.num_agents)
+        check_league(self._cfg, probe.num_agents)
         plan = Plan.make(self._cfg, probe.num_agents, probe.num_gpus, self._seed())
         check_machine(plan, probe.trajectories.megabytes(plan.num_slots))
         site = Site.make(self._cfg, plan, probe, self._directory, newest_version(self._directory))
         site = replace(site, workers_log_to_console=not wants_live_display(self._cfg.progress, sys.stderr))
         self._announce(plan, probe)
-        progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries())
+        league = self._league(site, plan)
+        progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries(), league)
         population = self._population(site, plan, probe)
         engine = self._engine(site, plan)
         status, failure = ExitStatus.FAILURE, None
         try:
             engine.start()
-            status = self._loop(engine, progress, population, record)
+            status = self._loop(engine, progress, Steering(population, league), record)
         except ComponentFailedError as error:
             failure = error
         finally:
             for report in engine.stop(self._cfg.shutdown_timeout_seconds):
                 progress.take(report)
             progress.close()
+            if league is not None:
+                league.save()
         if failure is not None:
             log.error("%s", post_mortem(self._cfg, self._directory, failure, failure.trace))
         elif status is ExitStatus.SUCCESS:
@@ -201,9 +222,7 @@ class Session:
         record.finish(RUN_STATUS[status], int(status), result=progress.result(), fail_trace=trace)
         return status
 
-    def _loop(
-        self, engine: Engine, progress: Progress, population: Population | None, record: RunRecord
-    ) -> ExitStatus:
+    def _loop(self, engine: Engine, progress: Progress, steering: Steering, record: RunRecord) -> ExitStatus:
         learning = False
         while True:
             for report in engine.poll(POLL_SECONDS):
@@ -213,9 +232,8 @@ class Session:
                 progress.learners_are_up()
             progress.update()
             progress.note_in(record)
-            if learning and population is not None:
-                population.step(progress.objectives(self._cfg.pbt_target_objective))
-                progress.write_population(population)
+            if learning:
+                steering.step(progress, self._cfg.pbt_target_objective)
             if self._signals.status is not None:
                 return self._signals.status
             if learning and self._is_done(progress):
@@ -256,6 +274,12 @@ class Session:
             return None
         seed = plan.seed_for(SeedOf.POPULATION, site.resumed_version)
         return Population(self._cfg, site.board(), self._directory, probe.reward_shaping, seed)
+
+    def _league(self, site: Site, plan: Plan) -> League | None:
+        if not plan.players_meet:
+            return None
+        seed = plan.seed_for(SeedOf.LEAGUE, site.resumed_version)
+        return League(self._cfg, site.board(), self._directory, seed)
 
     def _engine(self, site: Site, plan: Plan) -> Engine:
         if self._cfg.serial_mode:

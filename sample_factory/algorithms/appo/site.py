@@ -34,12 +34,17 @@ from sample_factory.processes.shared_memory import SharedArrays
 from sample_factory.processes.worker import WorkerContext
 
 if TYPE_CHECKING:  # the main process of a parallel session runs without torch
+    from collections.abc import Sequence
+
     import torch
 
     from sample_factory.algorithms.appo.learner_worker import LearnerWorker
+    from sample_factory.algorithms.appo.matches import MatchBook
+    from sample_factory.algorithms.appo.policy_mapping import PolicyMapping
     from sample_factory.algorithms.appo.policy_worker import PolicyWorker
     from sample_factory.algorithms.appo.probe import Probe
     from sample_factory.algorithms.appo.rollout_worker import RolloutWorker
+    from sample_factory.algorithms.appo.split import Split
     from sample_factory.envs.vector import EnvVector
 
 
@@ -54,7 +59,7 @@ class Site:
     directory: Path
     numbers: SharedArrays  # ledger and board
     trajectories: SharedArrays
-    weights: list[SharedArrays]  # one per policy
+    weights: list[SharedArrays]  # one per policy, then one per seat of the league
     lock: KernelLock | NoLock
     channels: Channels
     resumed_version: int  # 0 in a fresh experiment; makes a resumed session see new episodes
@@ -69,6 +74,7 @@ class Site:
             plan.num_splits,
             plan.agents_per_split,
             len(plan.component_names()),
+            plan.num_seats,
         )
         ledger = SlotLedger.specs(plan.num_slots, plan.num_policies)
         return cls(
@@ -82,8 +88,7 @@ class Site:
                 probe.trajectories.specs(plan.num_slots), "sample_factory_trajectories"
             ),
             weights=[
-                SharedArrays(probe.weights.specs(), "sample_factory_weights")
-                for _ in range(plan.num_policies)
+                SharedArrays(probe.weights.specs(), "sample_factory_weights") for _ in range(plan.num_actors)
             ],
             lock=NoLock() if cfg.serial_mode else KernelLock(),
             channels=Channels.make(plan, local=cfg.serial_mode),
@@ -178,7 +183,15 @@ class RolloutWorkerBuilder:
             pause_after_first_sec=pause,
         )
         splits = [self._split(split_id, store, context) for split_id in range(site.plan.num_splits)]
-        return RolloutWorker(self.worker_id, splits, links, settings)
+        return RolloutWorker(self.worker_id, splits, links, settings, self._match_books(splits))
+
+    def _match_books(self, splits: Sequence[Split]) -> list[MatchBook]:
+        from sample_factory.algorithms.appo.matches import MatchBook
+
+        plan, seats = self.site.plan, self.site.board().seat_loaded
+        if not plan.players_meet:
+            return []
+        return [MatchBook(split.mapping, plan.agents_per_env, plan.num_policies, seats) for split in splits]
 
     def _expose_gpu(self) -> None:
         gpus = self.site.cfg.actor_worker_gpus
@@ -189,27 +202,19 @@ class RolloutWorkerBuilder:
         site = self.site
         path = SeedOf.ACTIONS, site.resumed_version, life, self.worker_id
         return {
-            policy_id: _acting_policy(site, store, policy_id, site.plan.seed_for(*path, policy_id))
-            for policy_id in range(site.plan.num_policies)
+            actor_id: _acting_policy(site, store, actor_id, site.plan.seed_for(*path, actor_id))
+            for actor_id in range(site.plan.num_actors)
         }
 
-    def _split(self, split_id: int, store: TrajectoryStore, context: WorkerContext) -> Any:
+    def _split(self, split_id: int, store: TrajectoryStore, context: WorkerContext) -> Split:
         import numpy as np
 
         from sample_factory.algorithms.appo.messages import next_tick
-        from sample_factory.algorithms.appo.policy_mapping import PolicyMapping
         from sample_factory.algorithms.appo.split import Split
 
         plan, cfg = self.site.plan, self.site.cfg
         place = self.site.resumed_version, context.life, self.worker_id, split_id
-        mapping = PolicyMapping(
-            num_envs=plan.envs_per_split,
-            agents_per_env=plan.agents_per_env,
-            num_policies=plan.num_policies,
-            mix=cfg.pbt_mix_policies_in_one_env,
-            seed=plan.seed_for(SeedOf.MAPPING, *place),
-            fixed_from=None if cfg.async_rl else self._first_env_id(split_id),
-        )
+        mapping = self._mapping(split_id, plan.seed_for(SeedOf.MAPPING, *place))
         last_tick = int(self.site.board().split_ticks[self.worker_id, split_id])  # of an earlier life
         split = Split(split_id, self._vector(split_id, context), store, mapping, next_tick(last_tick))
         split.vector.tell_policies(mapping.policies)
@@ -224,6 +229,23 @@ class RolloutWorkerBuilder:
             ]
             split.vector.warm_up(steps, split.carried_rows, context.beat)
         return split
+
+    def _mapping(self, split_id: int, seed: int) -> PolicyMapping:
+        from sample_factory.algorithms.appo.league_mapping import Guests, LeagueMapping
+        from sample_factory.algorithms.appo.policy_mapping import PolicyMapping
+
+        plan, cfg = self.site.plan, self.site.cfg
+        shape = plan.envs_per_split, plan.agents_per_env
+        if plan.num_seats:
+            guests = Guests(cfg.league_fraction, plan.num_policies, self.site.board().seat_loaded)
+            return LeagueMapping(guests, *shape, mix=cfg.pbt_mix_policies_in_one_env, seed=seed)
+        return PolicyMapping(
+            *shape,
+            plan.num_policies,
+            mix=cfg.pbt_mix_policies_in_one_env,
+            seed=seed,
+            fixed_from=None if cfg.async_rl else self._first_env_id(split_id),
+        )
 
     def _first_env_id(self, split_id: int) -> int:
         plan = self.site.plan

@@ -103,7 +103,7 @@ class Split:
         self._dones[row] = result.dones
         self._time_outs[row] = result.time_outs
         self._frames[row] = result.frames
-        self._policy_ids[row] = self.mapping.policies
+        self._policy_ids[row] = self.mapping.recorded
         if not result.valids.all():
             self._policy_ids[row, ~result.valids] = NO_POLICY
 

@@ -14,6 +14,10 @@ from difflib import get_close_matches
 VERBS = {
     "train": ("sample_factory.run_algorithm", "train, or sample at full speed (--algo=DUMMY_SAMPLER)"),
     "enjoy": ("sample_factory.algorithms.appo.enjoy_appo", "watch, score or record a trained policy"),
+    "match": (
+        "sample_factory.algorithms.appo.scripts.multi_agent_match",
+        "let the policies of two experiments play against each other",
+    ),
     "run": ("sample_factory.runner.run", "launch many experiments"),
     "tb": ("sample_factory.tb", "open TensorBoard on the experiments that match a mask"),
     "benchmark": ("sample_factory.benchmark.__main__", "compare algorithms with sound statistics"),

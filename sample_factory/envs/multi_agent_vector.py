@@ -12,6 +12,7 @@ import numpy as np
 
 from sample_factory.envs.contract import IS_ACTIVE, NUM_FRAMES, TrainingInfo, agents_of, find_interface
 from sample_factory.envs.replacement import Replacements
+from sample_factory.envs.roles import roles_of
 from sample_factory.envs.vector import EpisodeSums, ObsRows, VectorStep, shape_rewards, tell_policies
 
 
@@ -122,8 +123,13 @@ class MultiAgentVector:
         for i, (env, count) in enumerate(zip(self.envs, steps, strict=True)):
             beat()
             observations = None
+            roles = roles_of(env)
+            choices = [
+                env.action_space if roles is None else roles.action_space_of(agent)
+                for agent in range(self.agents_per_env)
+            ]
             for _ in range(count):
-                actions = [env.action_space.sample() for _ in range(self.agents_per_env)]
+                actions = [space.sample() for space in choices]
                 observations, *_ = env.step(actions)
             if observations is not None:
                 self._write(i, observations, rows, 0)

@@ -101,4 +101,4 @@ class LeagueKeeperBuilder:
         site.prepare_worker(threads=1)
         seats = [site.weight_store(plan.num_policies + seat) for seat in range(plan.num_seats)]
         watch = site.stopwatch(LEAGUE_KEEPER)
-        return LeagueKeeper(site.directory, site.board(), seats, site.probe.weights, watch)
+        return LeagueKeeper(site.directory, site.board(), seats, site.probe.roles[0].weights, watch)

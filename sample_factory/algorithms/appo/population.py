@@ -32,7 +32,6 @@ log = logging.getLogger("sample_factory")
 
 STATE_FILE = "pbt_state.json"
 EVENTS_FILE = "pbt_events.jsonl"
-REFERENCE_POLICY = 0  # never mutated, so that there is always something to compare with
 SHAPING_CATEGORIES = {"doom_": ("delta", "selected_weapon")}
 
 
@@ -54,10 +53,10 @@ class Ranking:
     order: list[int]
 
     @classmethod
-    def of(cls, objectives: Sequence[float]) -> Ranking:
-        """Ties go to the higher index."""
-        order = sorted(range(len(objectives)), key=lambda p: (objectives[p], p), reverse=True)
-        return cls(objectives, order)
+    def of(cls, objectives: Sequence[float], among: Sequence[int] | None = None) -> Ranking:
+        """Ranks all policies, or only those that compete with each other; ties go to the higher index."""
+        competing = range(len(objectives)) if among is None else among
+        return cls(objectives, sorted(competing, key=lambda p: (objectives[p], p), reverse=True))
 
     def best(self, count: int) -> list[int]:
         """The `count` best policies."""
@@ -87,8 +86,18 @@ class TakeOver:
 class Population:
     """The policies' hyper-parameters and the rules of their evolution."""
 
-    def __init__(self, cfg: Config, board: Board, directory: Path, shaping: dict[str, Any] | None, seed: int):
+    def __init__(
+        self,
+        cfg: Config,
+        board: Board,
+        directory: Path,
+        shaping: dict[str, Any] | None,
+        seed: int,
+        num_roles: int = 1,
+    ):
+        """Policies compete with those of their own role: policy p has role `p % num_roles`."""
         self._cfg = cfg
+        self._num_roles = num_roles
         self._board = board
         self._directory = directory
         self._rules = MutationRules.of(cfg)
@@ -107,6 +116,10 @@ class Population:
         for policy_id in range(cfg.num_policies):
             self._announce(policy_id)
 
+    def _is_reference(self, policy_id: int) -> bool:
+        """The first policy of a role is never mutated, so that there is always something to compare with."""
+        return policy_id < self._num_roles
+
     def _create(self) -> None:
         """Policies start as their files say, if there are any; others near the settings of the session."""
         for policy_id in range(len(self._members), self._cfg.num_policies):
@@ -114,7 +127,7 @@ class Population:
             self._members.append({**self._defaults, **(found or {})})
             shaping = _read_json(reward_shaping_path(self._directory, policy_id))
             self._shapings.append(shaping or self._default_shaping)
-            if found is None and policy_id != REFERENCE_POLICY:
+            if found is None and not self._is_reference(policy_id):
                 self._mutate(policy_id)
         self._save_state()
 
@@ -177,10 +190,11 @@ class Population:
             if len(known) < self._cfg.num_policies or policy_id in self._take_overs:
                 continue
             self._last_update[policy_id] = frames
-            self._update(policy_id, Ranking.of(known))
+            peers = range(policy_id % self._num_roles, self._cfg.num_policies, self._num_roles)
+            self._update(policy_id, Ranking.of(known, peers))
 
     def _update(self, policy_id: int, ranking: Ranking) -> None:
-        count = math.ceil(self._cfg.pbt_replace_fraction * self._cfg.num_policies)
+        count = math.ceil(self._cfg.pbt_replace_fraction * len(ranking.order))
         best = ranking.best(count)
         if policy_id in best:
             self._decide("kept", policy_id, ranking)
@@ -195,7 +209,7 @@ class Population:
             ):
                 self._replace(policy_id, donor, ranking)
                 return
-        if policy_id == REFERENCE_POLICY:
+        if self._is_reference(policy_id):
             self._decide("kept", policy_id, ranking)
             return
         self._mutate(policy_id)
@@ -206,7 +220,7 @@ class Population:
         """Takes over a better policy: its hyper-parameters as soon as its weights are there."""
         self._members[policy_id] = dict(self._members[donor])
         self._shapings[policy_id] = self._shapings[donor]
-        if policy_id != REFERENCE_POLICY:
+        if not self._is_reference(policy_id):
             self._mutate(policy_id)
         self._take_overs[policy_id] = self._ask_to_save(donor)
         self._decide("replaced", policy_id, ranking, donor)

@@ -273,10 +273,11 @@ class Session:
         if not self._cfg.with_pbt or plan.num_policies == 1:
             return None
         seed = plan.seed_for(SeedOf.POPULATION, site.resumed_version)
-        return Population(self._cfg, site.board(), self._directory, probe.reward_shaping, seed)
+        shaping, num_roles = probe.reward_shaping, len(probe.roles)
+        return Population(self._cfg, site.board(), self._directory, shaping, seed, num_roles)
 
     def _league(self, site: Site, plan: Plan) -> League | None:
-        if not plan.players_meet:
+        if not site.players_are_rated:
             return None
         seed = plan.seed_for(SeedOf.LEAGUE, site.resumed_version)
         return League(self._cfg, site.board(), self._directory, seed)

@@ -24,6 +24,7 @@ from sample_factory.algorithms.appo.plan import (
     policy_worker_name,
     rollout_worker_name,
 )
+from sample_factory.algorithms.appo.role_stores import RoleActions, RoleArrays, RoleMapping
 from sample_factory.algorithms.appo.trajectories import SlotLedger, TrajectoryStore
 from sample_factory.algorithms.appo.user_code import UserCode
 from sample_factory.algorithms.appo.weights import WeightStore
@@ -34,10 +35,12 @@ from sample_factory.processes.shared_memory import SharedArrays
 from sample_factory.processes.worker import WorkerContext
 
 if TYPE_CHECKING:  # the main process of a parallel session runs without torch
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    import numpy as np
     import torch
 
+    from sample_factory.algorithms.appo.acting import ActingPolicy
     from sample_factory.algorithms.appo.learner_worker import LearnerWorker
     from sample_factory.algorithms.appo.matches import MatchBook
     from sample_factory.algorithms.appo.policy_mapping import PolicyMapping
@@ -46,6 +49,7 @@ if TYPE_CHECKING:  # the main process of a parallel session runs without torch
     from sample_factory.algorithms.appo.rollout_worker import RolloutWorker
     from sample_factory.algorithms.appo.split import Split
     from sample_factory.envs.vector import EnvVector
+    from sample_factory.model.actor_critic import ActorCritic
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,8 @@ class Site:
                 probe.trajectories.specs(plan.num_slots), "sample_factory_trajectories"
             ),
             weights=[
-                SharedArrays(probe.weights.specs(), "sample_factory_weights") for _ in range(plan.num_actors)
+                SharedArrays(probe.role_of(actor_id).weights.specs(), "sample_factory_weights")
+                for actor_id in range(plan.num_actors)
             ],
             lock=NoLock() if cfg.serial_mode else KernelLock(),
             channels=Channels.make(plan, local=cfg.serial_mode),
@@ -105,6 +110,11 @@ class Site:
         torch.set_num_threads(threads)
         init_worker_logging(self.directory, self.cfg.log_to_file, console=self.workers_log_to_console)
 
+    @property
+    def players_are_rated(self) -> bool:
+        """Whether policies meet that can be compared: they are several, and all play the same role."""
+        return self.plan.players_meet and len(self.probe.roles) == 1
+
     def board(self) -> Board:
         """The small shared numbers."""
         return Board(self.numbers)
@@ -117,9 +127,23 @@ class Site:
         """All trajectories."""
         return TrajectoryStore(self.probe.trajectories, self.trajectories)
 
+    def store_of(self, policy_id: int) -> TrajectoryStore:
+        """All trajectories, as one policy sees them."""
+        role = self.probe.role_of(policy_id)
+        if len(self.probe.roles) == 1:
+            return self.store()
+        return TrajectoryStore(role.trajectories, RoleArrays(self.trajectories, role))
+
     def weight_store(self, policy_id: int) -> WeightStore:
         """One policy's published weights."""
-        return WeightStore(self.probe.weights, self.weights[policy_id])
+        return WeightStore(self.probe.role_of(policy_id).weights, self.weights[policy_id])
+
+    def make_model(self, policy_id: int) -> ActorCritic:
+        """A fresh network of one policy."""
+        from sample_factory.model.actor_critic import make_actor_critic
+
+        role = self.probe.role_of(policy_id)
+        return make_actor_critic(self.cfg, role.obs_space, role.action_space)
 
     def stopwatch(self, name: str) -> Stopwatch:
         """Books one component's time."""
@@ -151,7 +175,6 @@ class RolloutWorkerBuilder:
         """Runs where the worker runs."""
         from sample_factory.algorithms.appo.inference import LocalInference, RemoteInference
         from sample_factory.algorithms.appo.rollout_worker import RolloutLinks, RolloutSettings, RolloutWorker
-        from sample_factory.rl.action_spaces import to_env_actions
 
         site, cfg = self.site, self.site.cfg
         site.prepare_worker(threads=1)
@@ -159,7 +182,7 @@ class RolloutWorkerBuilder:
         store = site.store()
         inference: Any
         if site.plan.local_inference:
-            inference = LocalInference(self._acting_policies(store, context.life))
+            inference = LocalInference(self._acting_policies(context.life))
         else:
             inference = RemoteInference(self.worker_id, site.board(), site.channels.policy_workers)
         links = RolloutLinks(
@@ -176,7 +199,7 @@ class RolloutWorkerBuilder:
         if not cfg.benchmark and not cfg.serial_mode and cfg.async_rl and context.life == 0:
             pause = cfg.decorrelate_experience_max_seconds * self.worker_id / site.plan.num_workers
         settings = RolloutSettings(
-            to_env_actions=partial(to_env_actions, site.probe.action_space),
+            to_env_actions=self._to_env_actions(),
             reward_scale=cfg.reward_scale,
             reward_clip=cfg.reward_clip,
             trajectories_per_iteration=site.plan.trajectories_per_iteration,
@@ -189,7 +212,7 @@ class RolloutWorkerBuilder:
         from sample_factory.algorithms.appo.matches import MatchBook
 
         plan, seats = self.site.plan, self.site.board().seat_loaded
-        if not plan.players_meet:
+        if not self.site.players_are_rated:
             return []
         return [MatchBook(split.mapping, plan.agents_per_env, plan.num_policies, seats) for split in splits]
 
@@ -198,11 +221,19 @@ class RolloutWorkerBuilder:
         if gpus and not self.site.cfg.serial_mode:
             os.environ["CUDA_VISIBLE_DEVICES"] = str(gpus[self.worker_id % len(gpus)])
 
-    def _acting_policies(self, store: TrajectoryStore, life: int) -> dict[int, Any]:
+    def _to_env_actions(self) -> Callable[[np.ndarray], Any]:
+        from sample_factory.rl.action_spaces import to_env_actions
+
+        probe = self.site.probe
+        if len(probe.roles) == 1:
+            return partial(to_env_actions, probe.roles[0].action_space)
+        return RoleActions(probe.agent_roles, probe.roles, to_env_actions)
+
+    def _acting_policies(self, life: int) -> dict[int, Any]:
         site = self.site
         path = SeedOf.ACTIONS, site.resumed_version, life, self.worker_id
         return {
-            actor_id: _acting_policy(site, store, actor_id, site.plan.seed_for(*path, actor_id))
+            actor_id: _acting_policy(site, actor_id, site.plan.seed_for(*path, actor_id))
             for actor_id in range(site.plan.num_actors)
         }
 
@@ -239,6 +270,10 @@ class RolloutWorkerBuilder:
         if plan.num_seats:
             guests = Guests(cfg.league_fraction, plan.num_policies, self.site.board().seat_loaded)
             return LeagueMapping(guests, *shape, mix=cfg.pbt_mix_policies_in_one_env, seed=seed)
+        roles = self.site.probe.agent_roles
+        if len(self.site.probe.roles) > 1:
+            mix = cfg.pbt_mix_policies_in_one_env
+            return RoleMapping(roles, plan.envs_per_split, plan.num_policies, mix, seed)
         return PolicyMapping(
             *shape,
             plan.num_policies,
@@ -313,7 +348,7 @@ class PolicyWorkerBuilder:
             rollout_inboxes=site.channels.rollout_workers,
             stopwatch=site.stopwatch(policy_worker_name(self.policy_id, self.index)),
         )
-        acting = _acting_policy(site, site.store(), self.policy_id, seed)
+        acting = _acting_policy(site, self.policy_id, seed)
         return PolicyWorker(
             self.policy_id, acting, links, 1 if site.cfg.serial_mode else site.plan.min_requests
         )
@@ -333,16 +368,14 @@ class LearnerBuilder:
         from sample_factory.algorithms.appo.batcher import Batcher
         from sample_factory.algorithms.appo.learner import Learner
         from sample_factory.algorithms.appo.learner_worker import LearnerLinks, LearnerWorker
-        from sample_factory.model.actor_critic import make_actor_critic
 
         site, cfg = self.site, copy(self.site.cfg)  # a policy's settings may go their own way
         site.prepare_worker(learner_threads(cfg.learner_threads, site.plan))
         seed = site.plan.seed_for(SeedOf.LEARNER, self.policy_id)
         torch.manual_seed(seed)
-        model = make_actor_critic(cfg, site.probe.obs_space, site.probe.action_space)
-        layout, device = site.probe.trajectories, site.device(self.policy_id)
-        learner = Learner(self.policy_id, cfg, model, layout, device, seed)
-        store, ledger, board = site.store(), site.ledger(), site.board()
+        model = site.make_model(self.policy_id)
+        store, ledger, board = site.store_of(self.policy_id), site.ledger(), site.board()
+        learner = Learner(self.policy_id, cfg, model, store.layout, site.device(self.policy_id), seed)
         batcher = Batcher(
             self.policy_id,
             store,
@@ -362,16 +395,14 @@ class LearnerBuilder:
         return LearnerWorker(learner, batcher, links, site.plan, is_restart=context.life > 0)
 
 
-def _acting_policy(site: Site, store: TrajectoryStore, policy_id: int, seed: int) -> Any:
+def _acting_policy(site: Site, policy_id: int, seed: int) -> ActingPolicy:
     from sample_factory.algorithms.appo.acting import ActingPolicy
-    from sample_factory.model.actor_critic import make_actor_critic
     from sample_factory.model.numpy_policy import NumpyPolicy
 
-    model = make_actor_critic(site.cfg, site.probe.obs_space, site.probe.action_space)
-    use_numpy = NumpyPolicy.fits(model, site.probe.obs_space)
-    return ActingPolicy(
-        model, site.weight_store(policy_id), store, seed, site.device(policy_id), use_numpy=use_numpy
-    )
+    model = site.make_model(policy_id)
+    use_numpy = NumpyPolicy.fits(model, site.probe.role_of(policy_id).obs_space)
+    store, weights = site.store_of(policy_id), site.weight_store(policy_id)
+    return ActingPolicy(model, weights, store, seed, site.device(policy_id), use_numpy=use_numpy)
 
 
 def learner_threads(wanted: int, plan: Plan) -> int:

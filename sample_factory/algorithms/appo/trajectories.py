@@ -69,7 +69,7 @@ class TrajectoryStore:
     that observation, belongs to no policy, and is itself a done.
     """
 
-    def __init__(self, layout: TrajectoryLayout, arrays: SharedArrays):
+    def __init__(self, layout: TrajectoryLayout, arrays: Mapping[str, np.ndarray]):
         self.layout = layout
         self.arrays = arrays
         self.obs = {key: arrays[f"obs/{key}"] for key in layout.observations}

@@ -16,13 +16,14 @@ from pettingzoo import ParallelEnv
 
 from sample_factory.envs.contract import FINAL_OBS, IS_ACTIVE
 from sample_factory.envs.frame_wrappers import MAX_CHANNELS
-from sample_factory.envs.spaces import UnsupportedSpaceError
+from sample_factory.envs.roles import RoleObservations, Roles
+from sample_factory.envs.spaces import UnsupportedSpaceError, check_action_space
 
 ListStep = tuple[list[Any], list[float], list[bool], list[bool], list[dict[str, Any]]]
 
 
 class PettingZooEnv(gymnasium.Env[Any, Any]):
-    """A parallel environment whose agents all have the same spaces.
+    """A parallel environment; where its agents have different spaces it has `roles`.
 
     In turn-based games every agent takes part in every step. Who waits has a mask that forbids all actions,
     so that its policy is not taught by moves it did not make, while its value learns from the outcome.
@@ -36,11 +37,19 @@ class PettingZooEnv(gymnasium.Env[Any, Any]):
         self.metadata = env.metadata
         self.agents = list(env.possible_agents)
         self.num_agents = len(self.agents)
-        self._view = ObservationView(
-            _shared(map(env.observation_space, self.agents), "observation", name), channels_last
-        )
-        self.observation_space = self._view.space
-        self.action_space = _shared(map(env.action_space, self.agents), "action", name)
+        seen = [env.observation_space(agent) for agent in self.agents]
+        self._views = [ObservationView(space, channels_last) for space in seen]
+        self._action_spaces = [env.action_space(agent) for agent in self.agents]
+        self.roles = _roles(seen, self._action_spaces, name)
+        self._in_one_space: RoleObservations | None = None
+        self.observation_space: spaces.Space[Any] = self._views[0].space
+        self.action_space = self._action_spaces[0]
+        if self.roles is not None:
+            first = [self.roles.of_agent.index(role) for role in range(self.roles.count)]
+            self._in_one_space = RoleObservations(
+                self.roles.of_agent, [self._views[agent].parts() for agent in first]
+            )
+            self.observation_space = self._in_one_space.space
         self._playing: set[Any] = set()
         self._obs: dict[Any, Any] = {}
 
@@ -57,7 +66,11 @@ class PettingZooEnv(gymnasium.Env[Any, Any]):
     def step(self, actions: list[Any]) -> ListStep:  # type: ignore[override]
         """One step of everybody who is still playing."""
         playing = self._playing
-        chosen = {a: self._native(act) for a, act in zip(self.agents, actions, strict=True) if a in playing}
+        chosen = {
+            agent: _native(action, space)
+            for agent, action, space in zip(self.agents, actions, self._action_spaces, strict=True)
+            if agent in playing
+        }
         observations, rewards, terminated, truncated, infos = self.env.step(chosen)
         self._obs.update(observations)
         self._playing = playing & set(self.env.agents)
@@ -105,23 +118,41 @@ class PettingZooEnv(gymnasium.Env[Any, Any]):
         return left and not timed_out, left and timed_out
 
     def _observations(self) -> list[Any]:
-        return [self._view(self._obs[agent]) for agent in self.agents]
+        seen = [view(self._obs[agent]) for view, agent in zip(self._views, self.agents, strict=True)]
+        if self._in_one_space is None:
+            return seen
+        return [
+            self._in_one_space(i, obs if isinstance(obs, dict) else {"obs": obs})
+            for i, obs in enumerate(seen)
+        ]
 
-    def _native(self, action: Any) -> Any:
-        space = self.action_space
-        if isinstance(space, spaces.Box):
-            return np.minimum(np.maximum(action, space.low), space.high).astype(space.dtype)
-        return int(action) if isinstance(space, spaces.Discrete) else action
+
+def _native(action: Any, space: spaces.Space[Any]) -> Any:
+    if isinstance(space, spaces.Box):
+        return np.minimum(np.maximum(action, space.low), space.high).astype(space.dtype)
+    return int(action) if isinstance(space, spaces.Discrete) else action
 
 
-def _shared(found: Any, kind: str, name: str) -> spaces.Space[Any]:
-    all_spaces = list(found)
-    if any(space != all_spaces[0] for space in all_spaces):
-        raise UnsupportedSpaceError(
-            f"The agents of --env={name} have different {kind} spaces, which one policy cannot serve; "
-            "environments whose agents are alike work, such as --env=pettingzoo_sisl.pursuit_v5."
-        )
-    return all_spaces[0]
+def _roles(
+    obs_spaces: list[spaces.Space[Any]], action_spaces: list[spaces.Space[Any]], name: str
+) -> Roles | None:
+    """Agents with equal spaces share a role; None when all agents are alike."""
+    kinds: list[tuple[spaces.Space[Any], spaces.Space[Any]]] = []
+    of_agent = []
+    for kind in zip(obs_spaces, action_spaces, strict=True):
+        if kind not in kinds:
+            kinds.append(kind)
+        of_agent.append(kinds.index(kind))
+    if len(kinds) == 1:
+        return None
+    for _, action_space in kinds:
+        check_action_space(action_space, name)
+        if isinstance(action_space, spaces.Discrete) and action_space.start:
+            raise UnsupportedSpaceError(
+                f"--env={name} counts actions from {action_space.start}, which agents that differ can't; "
+                "environments that count from 0 work, such as --env=pettingzoo_mpe.simple_adversary_v3."
+            )
+    return Roles(tuple(of_agent), tuple(action_space for _, action_space in kinds))
 
 
 class ObservationView:
@@ -139,6 +170,10 @@ class ObservationView:
         self._names = {key: "obs" if key == "observation" else key for key in parts}
         seen = {name: self._space(key, parts[key]) for key, name in self._names.items()}
         self.space: spaces.Space[Any] = spaces.Dict(seen) if self._is_dict else seen["obs"]
+
+    def parts(self) -> dict[str, spaces.Space[Any]]:
+        """The spaces by name, also of an observation that is a bare array."""
+        return dict(self.space.spaces) if isinstance(self.space, spaces.Dict) else {"obs": self.space}
 
     def __call__(self, obs: Any) -> Any:
         """One agent's observation as its policy sees it."""

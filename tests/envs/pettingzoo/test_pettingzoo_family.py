@@ -14,7 +14,6 @@ from sample_factory.envs.make import make_env
 from sample_factory.envs.pettingzoo.env import PettingZooEnv
 from sample_factory.envs.pettingzoo.family import module_path
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
-from sample_factory.envs.spaces import UnsupportedSpaceError
 from tests.envs.contract_check import check_env, family_cfg
 
 
@@ -51,6 +50,12 @@ class DuelOfThree(ParallelEnv):
 class UnlikeAgents(DuelOfThree):
     def observation_space(self, agent):
         return spaces.Box(0, 10, (1 if agent == "first" else 2,), np.float32)
+
+    def _seen(self):
+        return {
+            agent: np.full(self.observation_space(agent).shape, self.steps, np.float32)
+            for agent in self.agents
+        }
 
 
 def game_of_three():
@@ -99,9 +104,24 @@ def test_the_last_step_brings_the_next_games_first_observation_and_the_final_one
     assert "final_obs" not in infos[0]
 
 
-def test_agents_with_different_spaces_are_refused():
-    with pytest.raises(UnsupportedSpaceError, match="different observation spaces"):
-        PettingZooEnv(UnlikeAgents(), "pettingzoo_unlike")
+def test_agents_with_different_spaces_have_roles_and_see_only_their_own_part():
+    env = PettingZooEnv(UnlikeAgents(), "pettingzoo_unlike")
+    assert env.roles.of_agent == (0, 1, 1)
+    assert {key: space.shape for key, space in env.observation_space.spaces.items()} == {
+        "role_0/obs": (1,),
+        "role_1/obs": (2,),
+    }
+    env.reset(seed=0)
+    observations, *_ = env.step([0, 1, 0])
+    assert [{key: value.tolist() for key, value in obs.items()} for obs in observations] == [
+        {"role_0/obs": [1.0], "role_1/obs": [0.0, 0.0]},
+        {"role_0/obs": [0.0], "role_1/obs": [1.0, 1.0]},
+        {"role_0/obs": [0.0], "role_1/obs": [1.0, 1.0]},
+    ]
+
+
+def test_agents_alike_have_no_roles():
+    assert PettingZooEnv(DuelOfThree(), "pettingzoo_duel").roles is None
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from sample_factory.model.cores import make_core
 from sample_factory.model.encoders import make_encoder
 from sample_factory.model.heads import ActionHead
-from sample_factory.model.layers import initialize_weights, make_mlp
+from sample_factory.model.layers import initialize_weights
+from sample_factory.model.mlp import Mlp
 from sample_factory.model.observations import ACTION_MASK_KEY, ObservationPreparation
 from sample_factory.rl.distributions import ActionDistribution, make_distribution
 from sample_factory.rl.normalisation import RunningMeanStd
@@ -54,7 +55,7 @@ class Trunk(nn.Module):
         self.encoder = make_encoder(cfg, obs_space)
         self.core = make_core(cfg, self.encoder.encoder_out_size)
         layers = cfg.decoder_mlp_layers
-        self.decoder = make_mlp(cfg, self.core.out_size, layers) if layers else None
+        self.decoder = Mlp(cfg, self.core.out_size, layers) if layers else None
         self.out_size = layers[-1] if layers else self.core.out_size
 
     def step(self, obs: dict[str, Tensor], state: Tensor) -> tuple[Tensor, Tensor]:

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sample_factory.processes import affinity
+from sample_factory.processes.allocator import keep_freed_memory
 from sample_factory.processes.channels import Reporter, ReportWriter
 from sample_factory.processes.shared_memory import SharedArrays
 
@@ -136,6 +137,7 @@ def run_worker(
 def _prepare_process(spec: WorkerSpec, stack_fd: int) -> None:
     let_fork_server_end()
     die_with_parent()
+    keep_freed_memory()
     # The main process alone reacts to signals sent to the whole group (Ctrl+C, a scheduler's SIGTERM).
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(ignored, signal.SIG_IGN)

@@ -160,6 +160,7 @@ class ExitsInPoll(Toy):
 
 class StuckInPoll(Toy):
     def poll(self, timeout: float) -> None:
+        self.context.reporter.send(("polled", self.context.name, self.context.life))
         self.wait_for_a_simulator_that_hangs()
 
     def wait_for_a_simulator_that_hangs(self) -> None:

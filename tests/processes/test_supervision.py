@@ -179,7 +179,7 @@ def test_a_restarted_worker_counts_as_not_started_until_it_is_built_again(watch:
 def test_a_worker_that_ignores_the_request_to_stop_is_killed(watch: Watch) -> None:
     watch.start(children.StuckInPoll, "stuck")
     watch.start(children.Toy, "willing")
-    watch.until(watch.supervisor.all_started)
+    watch.until(lambda: {("polled", "stuck", 0), ("polled", "willing", 0)} <= set(watch.reports))
     pids = watch.supervisor.pids()
     last = list(watch.supervisor.stop(["stuck", "willing"], 0.5))
     assert last.count(("closed", "willing", 0)) == 1

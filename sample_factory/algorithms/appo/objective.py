@@ -9,6 +9,7 @@ Invariant: reads the model, changes only the statistics of its return normaliser
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -24,7 +25,7 @@ from sample_factory.rl.returns import bootstrap_time_outs
 from sample_factory.rl.vtrace import VTraceReturns, vtrace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Objective:
     """The losses of one minibatch, and what the summaries tell about it."""
 
@@ -35,8 +36,13 @@ class Objective:
     data: TrainingData  # with advantages and targets
     output: EvaluateOutput
     distribution: ActionDistribution
-    old_distribution: ActionDistribution
+    model: ActorCritic
     ratios: Tensor
+
+    @cached_property
+    def old_distribution(self) -> ActionDistribution:
+        """Of the policy that acted; not every iteration asks for it."""
+        return old_distribution(self.model, self.data)
 
     @property
     def total(self) -> Tensor:
@@ -120,7 +126,6 @@ def compute_objective(model: ActorCritic, data: TrainingData, cfg: Config) -> Ob
     output = model.evaluate(data.obs, data.rnn_states, data.dones)
     obs = {key: value[:, :steps] for key, value in data.obs.items()}
     distribution = model.action_distribution(output.action_params[:, :steps], obs)
-    old_distribution = model.action_distribution(data.action_params, obs)
     ratios = losses.importance_ratio(
         log_prob=distribution.log_prob(data.actions), behaviour_log_prob=data.log_probs
     )
@@ -145,16 +150,23 @@ def compute_objective(model: ActorCritic, data: TrainingData, cfg: Config) -> Ob
             valids=data.valids,
             coeff=cfg.exploration_loss_coeff,
         ),
-        kl_loss=_kl_loss(distribution, old_distribution, data, cfg),
+        kl_loss=_kl_loss(model, distribution, data, cfg),
         data=data,
         output=output,
         distribution=distribution,
-        old_distribution=old_distribution,
+        model=model,
         ratios=ratios,
     )
 
 
-def _kl_loss(new: ActionDistribution, old: ActionDistribution, data: TrainingData, cfg: Config) -> Tensor:
+def old_distribution(model: ActorCritic, data: TrainingData) -> ActionDistribution:
+    """The distribution from which the actions were drawn."""
+    steps = data.rewards.shape[1]
+    return model.action_distribution(data.action_params, {k: v[:, :steps] for k, v in data.obs.items()})
+
+
+def _kl_loss(model: ActorCritic, new: ActionDistribution, data: TrainingData, cfg: Config) -> Tensor:
     if cfg.kl_loss_coeff == 0.0:
         return torch.zeros((), device=data.rewards.device)
-    return losses.kl_loss(divergences=new.kl(old), valids=data.valids, coeff=cfg.kl_loss_coeff)
+    divergences = new.kl(old_distribution(model, data))
+    return losses.kl_loss(divergences=divergences, valids=data.valids, coeff=cfg.kl_loss_coeff)

@@ -18,7 +18,7 @@ from sample_factory.model.cores import make_core
 from sample_factory.model.encoders import make_encoder
 from sample_factory.model.heads import ActionHead
 from sample_factory.model.layers import initialize_weights
-from sample_factory.model.mlp import Mlp
+from sample_factory.model.mlp import Mlp, linear_side_by_side
 from sample_factory.model.observations import ACTION_MASK_KEY, ObservationPreparation
 from sample_factory.rl.distributions import ActionDistribution, make_distribution
 from sample_factory.rl.normalisation import RunningMeanStd
@@ -165,8 +165,9 @@ class SharedActorCritic(ActorCritic):
     def _sequences(self, rows: dict[str, Tensor], states: Tensor, dones: Tensor) -> EvaluateOutput:
         (encodings,) = self._encode(rows, len(dones), self.actor)
         features, core_outputs = self.actor.sequences(encodings, states, dones)
-        values = self.value_head(features).squeeze(-1)
-        return EvaluateOutput(self.action_head(features), values, core_outputs, encodings)
+        params, values = linear_side_by_side(features, self.action_head.linear, self.value_head)
+        params = self.action_head.complete(params)
+        return EvaluateOutput(params, values.squeeze(-1), core_outputs, encodings)
 
 
 class SeparateActorCritic(ActorCritic):

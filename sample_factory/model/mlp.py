@@ -41,16 +41,31 @@ class Mlp(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs `[..., out]` for inputs `[..., in]`."""
-        if not self._is_narrow or not torch.is_grad_enabled() or not _is_plain(x):
+        if not self._is_narrow or not _trains_on_cpu(x):
             outputs: Tensor = super().forward(x)
             return outputs
-        flat: Tensor = NumpyMlp.apply(x.flatten(0, -2), self._activation, *self.parameters())
-        return flat.unflatten(0, x.shape[:-1]) if x.ndim != 2 else flat
+        return _in_numpy(x, self._activation, *self.parameters())
 
 
-def _is_plain(x: Tensor) -> bool:
+def linear_side_by_side(x: Tensor, first: nn.Linear, second: nn.Linear) -> tuple[Tensor, Tensor]:
+    """The outputs of two Linear layers on the same input."""
+    if max(x.shape[-1], first.out_features + second.out_features) > MAX_WIDTH or not _trains_on_cpu(x):
+        return first(x), second(x)
+    weight = torch.cat((first.weight, second.weight))
+    bias = torch.cat((first.bias, second.bias))
+    a, b = _in_numpy(x, nn.Identity, weight, bias).split((first.out_features, second.out_features), dim=-1)
+    return a, b
+
+
+def _in_numpy(x: Tensor, activation: type[nn.Module] | None, *parameters: Tensor) -> Tensor:
+    flat: Tensor = NumpyMlp.apply(x.flatten(0, -2), activation, *parameters)
+    return flat.unflatten(0, x.shape[:-1]) if x.ndim != 2 else flat
+
+
+def _trains_on_cpu(x: Tensor) -> bool:
     return (
-        x.device.type == "cpu"
+        torch.is_grad_enabled()
+        and x.device.type == "cpu"
         and x.dtype == torch.float32
         and x.ndim >= 2
         and not torch.is_autocast_enabled("cpu")
@@ -65,13 +80,13 @@ class NumpyMlp(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, activation: type[nn.Module], *parameters: Tensor) -> Tensor:
         """Outputs `[B, out]` for inputs `[B, in]`; `parameters` are weight, bias, weight, bias, ..."""
         arrays = [parameter.detach().numpy() for parameter in parameters]
-        activate = ACTIVATIONS[activation]
+        activate = ACTIVATIONS.get(activation, _identity)
         outputs = [x.detach().numpy()]
         for weight, bias in zip(arrays[::2], arrays[1::2], strict=True):
             y = outputs[-1] @ weight.T
             y += bias
             outputs.append(activate(y))
-        ctx.outputs, ctx.weights, ctx.slope = outputs, arrays[::2], _SLOPES[activation]
+        ctx.outputs, ctx.weights, ctx.slope = outputs, arrays[::2], _SLOPES.get(activation)
         return torch.from_numpy(outputs[-1])
 
     @staticmethod
@@ -83,12 +98,18 @@ class NumpyMlp(torch.autograd.Function):
         error = gradient.numpy()
         gradients: list[Tensor] = []
         for i in range(len(weights) - 1, -1, -1):
-            error = error * ctx.slope(outputs[i + 1])
+            if ctx.slope is not None:
+                slope = ctx.slope(outputs[i + 1])
+                error = np.multiply(error, slope, out=slope)
             gradients += [torch.from_numpy(ones @ error), torch.from_numpy(error.T @ outputs[i])]
             if i > 0 or ctx.needs_input_grad[0]:
                 error = error @ weights[i]
         of_input = torch.from_numpy(error) if ctx.needs_input_grad[0] else None
         return of_input, None, *reversed(gradients)
+
+
+def _identity(x: np.ndarray) -> np.ndarray:
+    return x
 
 
 def _tanh(x: np.ndarray) -> np.ndarray:

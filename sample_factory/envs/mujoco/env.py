@@ -1,6 +1,6 @@
 """Makes one gymnasium MuJoCo task by its id, with bounded actions and its time limit.
 
-Used by the MuJoCo family.
+Used by the MuJoCo family; the gymnasium family takes `quiet_model_compiler` from here.
 Invariant: the task never sees an action outside its bounds, so control costs are those of what was done.
 """
 
@@ -23,7 +23,7 @@ def make_task(env_id: str, frameskip: int, render_mode: str | None) -> gymnasium
     """One task; gymnasium's own layers are left out, they cost time and hide nothing we need."""
     if render_mode is not None and not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
-    with _quiet_model_compiler():
+    with quiet_model_compiler():
         made = gymnasium.make(env_id, render_mode=render_mode, disable_env_checker=True)
     task = made.unwrapped
     if made.spec is not None and made.spec.max_episode_steps:
@@ -33,7 +33,7 @@ def make_task(env_id: str, frameskip: int, render_mode: str | None) -> gymnasium
 
 
 @contextmanager
-def _quiet_model_compiler() -> Iterator[None]:
+def quiet_model_compiler() -> Iterator[None]:
     """Keeps remarks about gymnasium's model files off the screen.
 
     MuJoCo also appends them to a file in the working directory, once for every environment made.

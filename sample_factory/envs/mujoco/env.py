@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import gymnasium
 import mujoco
@@ -26,10 +27,19 @@ def make_task(env_id: str, frameskip: int, render_mode: str | None) -> gymnasium
     with quiet_model_compiler():
         made = gymnasium.make(env_id, render_mode=render_mode, disable_env_checker=True)
     task = made.unwrapped
+    if render_mode is not None:
+        _follow_the_body(task)
     if made.spec is not None and made.spec.max_episode_steps:
         task = TimeLimit(task, made.spec.max_episode_steps)
     env = ClipActions(task)
     return SkipFrames(env, frameskip) if frameskip > 1 else env
+
+
+def _follow_the_body(task: Any) -> None:
+    """Looks through the model's own camera where it has one: gymnasium's stays put while the body runs off."""
+    camera = mujoco.mj_name2id(task.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+    if camera >= 0:
+        task.mujoco_renderer.camera_id = camera
 
 
 @contextmanager

@@ -77,6 +77,19 @@ def test_pictures_need_no_display(monkeypatch):
     assert picture.std() > 0
 
 
+def test_the_camera_follows_a_body_that_runs_away():
+    env = make("mujoco_halfcheetah", render_mode="rgb_array")
+    env.reset(seed=0)
+    task = env.unwrapped
+    position = task.data.qpos.copy()
+    position[0] += 50.0
+    task.set_state(position, task.data.qvel)
+    picture = env.render().astype(int)
+    env.close()
+    skin = picture[:, :, 0] - picture[:, :, 2] > 40  # orange; the floor is green and black
+    assert skin.sum() > 500
+
+
 def test_the_family_sets_v1_defaults():
     cfg = family_cfg("mujoco_ant")
     chosen = {

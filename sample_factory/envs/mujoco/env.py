@@ -36,7 +36,7 @@ def make_task(env_id: str, frameskip: int, render_mode: str | None) -> gymnasium
 
 
 def _follow_the_body(task: Any) -> None:
-    """Looks through the model's own camera where it has one: gymnasium's stays put while the body runs off."""
+    """Looks through the model's own camera, if any: gymnasium's stays put while the body runs off."""
     camera = mujoco.mj_name2id(task.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
     if camera >= 0:
         task.mujoco_renderer.camera_id = camera

@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from sample_factory.config.setting import Setting, in_group
 
+_SOURCE = in_group(
+    "session",
+    Setting(
+        "cfg_file",
+        str,
+        None,
+        "JSON or YAML file with settings, for example a tuned configuration or the cfg.json of another "
+        "experiment; what is typed beside it wins.",
+    ),
+)
+
 _STOPPING = in_group(
     "session",
     Setting(
@@ -162,4 +173,4 @@ _SUPERVISION = in_group(
     ),
 )
 
-SETTINGS = _STOPPING + _RUNNING + _CHECKPOINTS + _SUPERVISION
+SETTINGS = _SOURCE + _STOPPING + _RUNNING + _CHECKPOINTS + _SUPERVISION

@@ -16,6 +16,7 @@ VERBS = {
     "enjoy": ("sample_factory.algorithms.appo.enjoy_appo", "watch, score or record a trained policy"),
     "run": ("sample_factory.runner.run", "launch many experiments"),
     "tb": ("sample_factory.tb", "open TensorBoard on the experiments that match a mask"),
+    "tune": ("sample_factory.tune.__main__", "search settings with several seeds, and confirm the best"),
     "benchmark": ("sample_factory.benchmark.__main__", "compare algorithms with sound statistics"),
 }
 

@@ -11,7 +11,7 @@ from sample_factory.algorithms.appo.train_appo import main as train
 from sample_factory.tune.__main__ import main
 from sample_factory.tune.sampling import open_study
 from tests.runner.launching import wait_for
-from tests.tune.conftest import Workplace
+from tests.tune.workplace import Workplace
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 

@@ -18,7 +18,7 @@ SLURM = ("--runner=slurm", "--slurm_gpus_per_job=0", "--slurm_cpus_per_gpu=1", "
 FAIL = '"fail", "python -c \'raise ValueError(42)\'"'
 SAVES = (
     '"saves", "bash -c \'[ -e go ] && exit 0; trap \\"echo saved >> seen; exit 75\\" TERM USR1; '
-    "echo on >> seen; while true; do sleep 600 & wait; done'\""
+    "sleep 600 & echo on >> seen; wait'\""
 )
 
 pytestmark = pytest.mark.processes

@@ -76,6 +76,22 @@ def test_a_file_that_is_no_report_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert "holds no raw scores" in capsys.readouterr().err
 
 
+def test_published_records_give_the_same_numbers_and_tell_no_places(
+    report: Path, runs: Path, tmp_path: Path
+) -> None:
+    record = json.loads((runs / "A_one_0" / "run.json").read_text())
+    record["experiment"]["base_dir"] = "/home/somebody"
+    record["meta"]["argv"] = ["--gamma=0.9", "--train_dir=/home/somebody/td"]
+    (runs / "A_one_0" / "run.json").write_text(json.dumps(record))
+    published = tmp_path / "published"
+    assert main(["export", str(runs), "--format=records", f"--output={published}"]) == 0
+    assert main(["verify", str(report), str(published)]) == ExitCode.OK
+    text = "".join(path.read_text() for path in published.rglob("*") if path.is_file())
+    assert "somebody" not in text
+    assert "n1" not in text
+    assert json.loads((published / "A/one/seed_0/run.json").read_text())["meta"]["argv"] == ["--gamma=0.9"]
+
+
 def test_the_looks_share_the_level() -> None:
     levels = look_levels(4)
     assert sum(levels) == pytest.approx(0.05)

@@ -1,4 +1,4 @@
-"""Keeps two runs out of one directory."""
+"""Keeps two runs out of one directory, and tells others who is in there."""
 
 from __future__ import annotations
 
@@ -40,3 +40,32 @@ class DirectoryLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._fd)
+
+
+def lock_holder(directory: Path) -> int | None:
+    """The process of this machine that holds a directory, or None.
+
+    Looks only: trying the lock would, for a moment, keep out a run that is just starting.
+    """
+    path = directory / LOCK_FILE
+    try:
+        pid = int(path.read_text(encoding="ascii"))
+        lock = path.stat()
+    except (OSError, ValueError):
+        return None
+    files = Path(f"/proc/{pid}/fd")
+    try:
+        links = list(files.iterdir())
+    except PermissionError:
+        return pid  # somebody else's process; that it lives is all that can be known
+    except OSError:
+        return None
+    return pid if any(_is_same_file(link, lock) for link in links) else None
+
+
+def _is_same_file(link: Path, lock: os.stat_result) -> bool:
+    """Whether an open file is the lock; a number used again by another process does not have it open."""
+    try:
+        return os.readlink(link).endswith(f"/{LOCK_FILE}") and os.path.samestat(link.stat(), lock)
+    except OSError:
+        return False

@@ -15,10 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sample_factory.benchmark.run_record import CONFIG_FILE, OUTPUT_FILE, RUN_FILE
 from sample_factory.benchmark.status import output_file
+from sample_factory.config.experiment_files import CFG_FILE
 from sample_factory.config.redaction import blanked, without_secrets
 from sample_factory.experiments.files import find_experiments, media_files, read_tail
-from sample_factory.experiments.lineage import has_lineage, read_lineage
+from sample_factory.experiments.lineage import EVENTS_FILE, has_lineage, read_lineage
 from sample_factory.experiments.reading import (
     Experiment,
     read,
@@ -27,12 +29,14 @@ from sample_factory.experiments.reading import (
     read_verdict,
 )
 from sample_factory.experiments.series import Series, thinned
-from sample_factory.monitoring.log import redact
+from sample_factory.monitoring.log import LOG_FILE_NAME, redact
+from sample_factory.monitoring.metrics import METRICS_FILE_NAME
 
 LIST_AGE_SEC = 3.0
 MOST_POINTS = 600
 _MOST_SERIES = 64
 _LOG_BYTES = 32 * 1024
+_READ_FILES = (CFG_FILE, CONFIG_FILE, RUN_FILE, METRICS_FILE_NAME, LOG_FILE_NAME, EVENTS_FILE, OUTPUT_FILE)
 # Repeated elsewhere on the page, or of no use to people.
 _NOT_SETTINGS = ("cli_args", "command_line", "environment")
 
@@ -53,7 +57,9 @@ class Library:
         with self._lock:  # held while reading, so that a second request waits for the first one's list
             now = self._clock()
             if self._listed_at is None or now - self._listed_at > LIST_AGE_SEC:
-                self._listed = read_experiments(find_experiments(self.train_dir))
+                found = find_experiments(self.train_dir)
+                inside = {name: path for name, path in found.items() if self._is_inside(path)}
+                self._listed = read_experiments(inside)
                 self._listed_at = self._clock()
             return self._listed
 
@@ -103,7 +109,7 @@ class Library:
     def log(self, experiment: Experiment) -> str:
         """The end of its log, or of what it printed."""
         path = output_file(experiment.path)
-        if path is None or path.is_symlink():
+        if path is None or not path.resolve().is_relative_to(self.train_dir.resolve()):
             return ""
         return self.blank(read_tail(path, _LOG_BYTES).text)
 
@@ -138,6 +144,11 @@ class Library:
     def blank(text: str) -> str:
         """Text without secrets: neither this machine's own nor what is written like one."""
         return blanked(redact(text))
+
+    def _is_inside(self, path: Path) -> bool:
+        """Whether none of the files that are read is a link out of the train_dir."""
+        links = [path / name for name in _READ_FILES if (path / name).is_symlink()]
+        return all(link.resolve().is_relative_to(self.train_dir.resolve()) for link in links)
 
     def _series_of(self, path: Path) -> Series:
         with self._lock:

@@ -24,7 +24,9 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from sample_factory.benchmark.run_record import strict_json
-from sample_factory.experiments.dashboard import pages
+from sample_factory.experiments.dashboard.experiment_page import compare_page, experiment_page
+from sample_factory.experiments.dashboard.index_page import index_page
+from sample_factory.experiments.dashboard.layout import message_page
 from sample_factory.experiments.dashboard.library import MOST_POINTS, Library
 from sample_factory.experiments.errors import ExperimentsError
 from sample_factory.experiments.reading import Experiment
@@ -171,13 +173,13 @@ class Handler(BaseHTTPRequestHandler):
         query = parse_qs(url.query)
         library = self.server.library
         if url.path == "/":
-            self._send_page(pages.index_page(library))
+            self._send_page(index_page(library))
         elif url.path == "/compare":
             found = [library.experiment(name) for name in query.get("e", [])[:MOST_COMPARED]]
-            self._send_page(pages.compare_page(library, [e for e in found if e is not None]))
+            self._send_page(compare_page(library, [e for e in found if e is not None]))
         elif url.path.startswith("/experiment/"):
             name = unquote(url.path.removeprefix("/experiment/"))
-            self._send_page(pages.experiment_page(library, self._experiment(name)))
+            self._send_page(experiment_page(library, self._experiment(name)))
         elif url.path.startswith("/static/"):
             self._send_static(url.path.removeprefix("/static/"))
         elif url.path == "/media":
@@ -257,7 +259,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send(f"{sentence}\n".encode(), "text/plain; charset=utf-8", status)
         else:
             train_dir = str(self.server.library.train_dir)
-            self._send_page(pages.message_page(train_dir, status.phrase, sentence), status)
+            self._send_page(message_page(train_dir, status.phrase, sentence), status)
 
     def _send(self, content: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
         self.send_response(status)

@@ -30,6 +30,7 @@ from sample_factory.processes.directory_lock import LOCK_FILE, lock_holder
 from sample_factory.runner.failure import cause_in, last_attempt
 
 TROUBLED = (RunStatus.FAILED, STALE, UNREADABLE)
+_TRACEBACK = "Traceback (most recent call last)"
 GONE = "its process is gone and left no word (killed, perhaps out of memory); the same command resumes"
 _VERDICT = re.compile(r"Speed is limited by (.+?)\. Sampling: ")
 # A score of training comes from the directory's curve, which is read from its end here.
@@ -219,8 +220,10 @@ def _problem(run: Run, status: str, path: Path) -> str:
     if run.problem:
         return run.problem
     log = output_file(path)
-    cause = cause_in(last_attempt(log)) if log is not None and status == RunStatus.FAILED else ""
-    return cause or (GONE if status == STALE else "")
+    text = last_attempt(log) if log is not None else ""
+    if status != STALE:
+        return cause_in(text)
+    return f"{GONE}; last exception in its log: {cause_in(text)}" if _TRACEBACK in text else GONE
 
 
 def _last_written(path: Path) -> float:

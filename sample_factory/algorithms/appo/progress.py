@@ -255,6 +255,7 @@ def start_wandb(cfg: Config, directory: Path) -> WandbRun:
             tags=list(cfg.wandb_tags),
             directory=directory,
             config=without_secrets(cfg.to_dict()),
+            checkpoints=cfg.wandb_save_checkpoints,
         )
     )
 

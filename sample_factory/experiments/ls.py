@@ -74,11 +74,16 @@ def experiment_table(experiments: Sequence[Experiment], now: float) -> Table:
                 short_score(experiment.score),
                 short_score(experiment.best_score),
                 text.count(experiment.fps),
-                f"{text.duration(max(0.0, now - experiment.active))} ago",
+                ago(experiment, now),
                 readable_size(experiment.size_bytes),
             ]
         )
     return table
+
+
+def ago(experiment: Experiment, now: float) -> str:
+    """How long an experiment has been silent, in its largest unit: `5m ago`."""
+    return f"{text.duration(max(0.0, now - experiment.active)).split()[0]} ago"
 
 
 def short_score(value: float | None) -> str:

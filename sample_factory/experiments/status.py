@@ -16,7 +16,7 @@ from sample_factory.benchmark.run_record import strict_json
 from sample_factory.benchmark.tables import Table, to_text
 from sample_factory.experiments.arguments import add_masks, add_place, chosen, make_parser
 from sample_factory.experiments.errors import run_command
-from sample_factory.experiments.ls import short_score
+from sample_factory.experiments.ls import ago, short_score
 from sample_factory.experiments.reading import TROUBLED, Experiment, by_status, read_experiments, read_verdict
 
 _MOST_PROBLEMS = 10
@@ -64,9 +64,8 @@ def report(experiments: Sequence[Experiment], most_problems: int) -> str:
     if troubled:
         lines.append("")
     for experiment in troubled[:most_problems]:
-        ago = text.duration(max(0.0, time.time() - experiment.active))
         problem = experiment.problem or "no error is recorded"
-        lines.append(f"{experiment.status} {experiment.name}, {ago} ago: {problem}")
+        lines.append(f"{experiment.status} {experiment.name}, {ago(experiment, time.time())}: {problem}")
     if len(troubled) > most_problems:
         lines.append(f"and {len(troubled) - most_problems} more; `sf ls --status FAILED STALE` lists them.")
     counts = ", ".join(f"{count} {status}" for status, count in by_status(experiments).items())

@@ -1,7 +1,7 @@
 """The command lines in the README and the guides, and what can be said about each without knowing the page.
 
-`check` parses a command with the parser of the program it calls. `scaled_down` is the command as tests run it,
-if it is cheap; docs/README.md tells readers what is added.
+`check` parses a command with the parser of the program it calls. `scaled_down` is the command as tests run
+it, if it is cheap; docs/README.md tells readers what is added.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAGES = [ROOT / "README.md", ROOT / "docs" / "README.md", *sorted((ROOT / "docs"
 
 TRAINING = ("sample_factory.run_algorithm", "sample_factory.algorithms.appo.train_appo")
 ENJOYING = "sample_factory.algorithms.appo.enjoy_appo"
-BENCHMARK = ("sample_factory.benchmark", "sample_factory.benchmark.__main__")
+BENCHMARK = "sample_factory.benchmark.__main__"
 LOOKING = (
     "sample_factory.experiments.ls",
     "sample_factory.experiments.status",
@@ -101,7 +101,9 @@ def _command(page: Path, line: int, words: list[str]) -> Command:
         name, _, value = words.pop(0).partition("=")
         variables[name] = value
     if words[:2] == ["python", "-m"]:
-        return Command(page, line, text, variables, words[2], tuple(words[3:]))
+        is_package = (ROOT / words[2].replace(".", "/")).is_dir()
+        module = f"{words[2]}.__main__" if is_package else words[2]
+        return Command(page, line, text, variables, module, tuple(words[3:]))
     if words[0] == "sf" and len(words) > 1:
         assert words[1] in VERBS, f"{page.name}:{line}: `sf {words[1]}` does not exist"
         return Command(page, line, text, variables, VERBS[words[1]][0], tuple(words[2:]))
@@ -114,7 +116,7 @@ def check(command: Command) -> None:
         assert validate(parse_args(list(command.arguments))) == []
     elif command.module == ENJOYING:
         parse_args(list(command.arguments), evaluation=True)
-    elif command.module in BENCHMARK and command.arguments[:1] == ("wrap",):
+    elif command.module == BENCHMARK and command.arguments[:1] == ("wrap",):
         wrap_command.parse_options(list(command.arguments[1:]), command.variables)
     elif command.module:
         _check_with_own_parser(command)
@@ -173,6 +175,6 @@ def scaled_down(command: Command) -> list[str] | None:
         return [*command.arguments, *SHORT_ENJOYING]
     if command.module in LOOKING and command.arguments[:1] != ("pbt",):
         return list(command.arguments)
-    if command.module in BENCHMARK and command.arguments == ("summary", "train_dir"):
+    if command.module == BENCHMARK and command.arguments == ("summary", "train_dir"):
         return list(command.arguments)
     return None

@@ -11,7 +11,7 @@ from sample_factory.benchmark import number_format as text
 from sample_factory.experiments.dashboard.layout import bar, experiment_url, page, tile, tone
 from sample_factory.experiments.dashboard.library import Library
 from sample_factory.experiments.dashboard.markup import Markup, element
-from sample_factory.experiments.ls import readable_size, short_score
+from sample_factory.experiments.ls import ago, readable_size, short_score
 from sample_factory.experiments.reading import TROUBLED, Experiment
 
 _COLUMNS = (
@@ -131,7 +131,12 @@ def _row(experiment: Experiment) -> Markup:
         element("td", short_score(experiment.best_score), class_="number", data_live="best"),
         element("td", text.count(experiment.fps), class_="number", data_live="fps"),
         element("td", _left(experiment), class_="number", data_live="left"),
-        element("td", _ago(experiment), class_="number", data_live="active"),
+        element(
+            "td",
+            "now" if experiment.is_running else ago(experiment, time.time()),
+            class_="number",
+            data_live="active",
+        ),
         element("td", readable_size(experiment.size_bytes), class_="number"),
     )
     return element(
@@ -159,12 +164,6 @@ def _sort_values(experiment: Experiment) -> dict[str, Any]:
 
 def _left(experiment: Experiment) -> str:
     return text.duration(experiment.left_sec) if experiment.left_sec is not None else "–"
-
-
-def _ago(experiment: Experiment) -> str:
-    return (
-        "now" if experiment.is_running else f"{text.duration(max(0.0, time.time() - experiment.active))} ago"
-    )
 
 
 def _dot(experiment: Experiment) -> Markup:

@@ -110,7 +110,7 @@ class Chart {
     const xs = known.flatMap(line => [line.x[0], line.x[line.x.length - 1]]);
     const ys = shown.flatMap(line => this.options.smooth ? line.smooth : line.y).filter(isFinite);
     let [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    if (x0 === x1) x1 = x0 + 1;
+    if (x0 === x1) [x0, x1] = x1 > 0 ? [0, x1] : [x0, x0 + 1];
     const margin = (y1 - y0) * 0.06 || Math.abs(y1) * 0.1 || 1;
     y0 -= margin;
     y1 += margin;

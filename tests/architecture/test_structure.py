@@ -14,7 +14,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From the top down; a module imports from its own layer or from lower ones.
 LAYERS = [
     ("entry", ("cli", "run_algorithm", "tb")),
-    ("work", ("algorithms", "evaluation", "runner", "launcher", "benchmark", "tune", "experiments")),
+    ("work", ("algorithms", "evaluation", "runner", "launcher", "benchmark", "bench", "tune", "experiments")),
     ("reports and families", ("monitoring", "envs.*")),
     ("networks and environments", ("model", "envs")),
     ("mathematics", ("rl",)),

@@ -104,6 +104,13 @@ class Progress:
             fps=self.frames_this_session() / seconds,
         )
 
+    def note_activities_in(self, record: RunRecord) -> None:
+        """Notes in the run's record what every component has spent its time on."""
+        record.content["activity_sec"] = {
+            name: {activity.name.lower(): float(row[activity]) for activity in Activity}
+            for name, row in zip(self._plan.component_names(), self._board.seconds, strict=True)
+        }
+
     def result(self) -> dict[str, Any] | None:
         """The latest episodes of policy 0, as the run's record keeps them."""
         window = self.episodes.summary(0, "true_reward")

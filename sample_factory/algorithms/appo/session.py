@@ -197,6 +197,7 @@ class Session:
         else:
             log.info("Stopped early; the same command resumes.")
         progress.note_in(record)
+        progress.note_activities_in(record)
         trace = failure.trace if failure is not None else ""
         record.finish(RUN_STATUS[status], int(status), result=progress.result(), fail_trace=trace)
         return status

@@ -1,0 +1,1 @@
+"""`sf bench`: measurements of the system itself, taken from outside; see `speed`."""

@@ -154,7 +154,7 @@ def _figures(seen: Observation, workload: Workload) -> dict[str, Any]:
 def _sampling(args: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]]:
     """The dummy sampler and the bare loop in turn, so that a slow minute of the machine hits both."""
     workload = WORKLOADS[name]
-    flags = [*workload.sampling_flags(args.workers, args.envs or 1), *args.flags.split()]
+    flags = [*workload.sampling_flags(args.workers, args.envs or workload.sampled_envs), *args.flags.split()]
     timing = replace(_timing(args), num_windows=1)
     seen: dict[str, list[Observation]] = {TRAINEE: [], BARE_LOOP: []}
     for _ in range(args.windows):

@@ -39,6 +39,7 @@ class Workload:
     frames_per_step: int = 1
     env_flags: str = ""  # flags that sampling needs too
     package: str = "gymnasium"  # that must be installed
+    sampled_envs: int = 1  # per worker when only stepping is measured
 
     def training_flags(self, workers: int, envs: int) -> list[str]:
         """The command line of a training, without directories."""
@@ -52,7 +53,7 @@ class Workload:
 
 
 WORKLOADS = {
-    "cartpole": Workload("gym_CartPole-v1", _CARTPOLE, envs_per_worker=32),
+    "cartpole": Workload("gym_CartPole-v1", _CARTPOLE, envs_per_worker=32, sampled_envs=32),
     "cartpole_vector": Workload(
         "gym_CartPole-v1", _CARTPOLE, envs_per_worker=32, env_flags="--vectorized_envs=True"
     ),

@@ -23,6 +23,7 @@ NEVER_FROM_FILE = (
     "experiments_root",
     "experiment",
     "restart_behavior",
+    "autotune",
     "command_line",
     "cli_args",
     "git_hash",

@@ -77,6 +77,17 @@ _RUNNING = in_group(
         "Run everything in one process, in a fixed order: repeatable, and a debugger works.",
     ),
     Setting(
+        "autotune",
+        str,
+        "off",
+        "Spend a minute on finding fast settings for this machine and environment: number of workers, "
+        "environments and splits, place of inference, learner threads, as far as they were not typed. on "
+        "trains with them, only shows them and the command line to reuse.",
+        choices=("off", "on", "only"),
+        nargs="?",
+        bare="on",
+    ),
+    Setting(
         "default_niceness",
         int,
         0,

@@ -142,6 +142,12 @@ def _encoder(cfg: Config) -> str | None:
     return f"--encoder_type={cfg.encoder_type} must be one of {', '.join(_STANDARD_ENCODERS)}."
 
 
+def _autotune(cfg: Config) -> str | None:
+    if cfg.autotune == "off" or not cfg.serial_mode:
+        return None
+    return f"--autotune={cfg.autotune} tunes processes, which --serial_mode=True has not; use --autotune=off."
+
+
 def _policy_index(cfg: Config) -> str | None:
     if cfg.policy_index < cfg.num_policies:
         return None
@@ -193,5 +199,6 @@ _RULES = (
     _Rule(("pbt_perturb_min", "pbt_perturb_max"), _perturbation),
     _Rule(("lr_adaptive_min", "lr_adaptive_max"), _learning_rate_range),
     _Rule(("encoder_type", "encoder_custom"), _encoder),
+    _Rule(("autotune", "serial_mode"), _autotune),
     _Rule(("policy_index", "num_policies"), _policy_index),
 )

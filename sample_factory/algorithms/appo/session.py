@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sample_factory.algorithms.appo.autotune import autotune
+from sample_factory.algorithms.appo.autotune_report import command_to_reuse
 from sample_factory.algorithms.appo.engine import ComponentFailedError, Engine, ParallelEngine, SerialEngine
 from sample_factory.algorithms.appo.plan import Plan, SeedOf
 from sample_factory.algorithms.appo.population import Population
@@ -84,6 +86,8 @@ def run_session(cfg: Config) -> ExitStatus:
     with catch_signals() as signals, fork_server(cfg):
         cfg = resolve(cfg)
         check(cfg)
+        if cfg.autotune == "only":
+            return show_fast_settings(cfg, signals)
         directory = prepare_experiment_dir(cfg)
         with DirectoryLock(directory, "--experiment"):
             init_logging(directory, cfg.log_to_file)
@@ -93,9 +97,36 @@ def run_session(cfg: Config) -> ExitStatus:
                 return ExitStatus.SUCCESS
             if cfg.with_wandb and not cfg.get("wandb_unique_id"):
                 cfg.wandb_unique_id = new_unique_id(cfg.experiment)
+            if cfg.autotune == "on":
+                cfg = with_fast_settings(cfg, signals)
+                if signals.status is not None:
+                    return signals.status
             save_cfg(cfg)
             save_git_diff(cfg)
             return Session(cfg, directory, signals).run()
+
+
+def show_fast_settings(cfg: Config, signals: Signals) -> ExitStatus:
+    """Looks for fast settings, logs them, and leaves no experiment behind."""
+    init_logging(None, log_to_file=False)
+    tuned = autotune(cfg, probe_environment(cfg), frozenset(cfg.cli_args), lambda: signals.status is not None)
+    if signals.status is not None:
+        return signals.status
+    sys.stdout.write(f"{command_to_reuse(cfg, tuned, sys.orig_argv)}\n")
+    return ExitStatus.SUCCESS
+
+
+def with_fast_settings(cfg: Config, signals: Signals) -> Config:
+    """The configuration with what --autotune finds, or found when the experiment was begun."""
+    earlier = read_cfg_file(cfg_path(cfg)) if cfg_path(cfg).exists() else {}
+    if earlier.get("autotune") == "on":
+        log.info("--autotune: the experiment goes on with the settings that were found at its start.")
+        return cfg
+    fixed = frozenset(cfg.cli_args) | frozenset(earlier.get("cli_args") or {})
+    tuned = autotune(cfg, probe_environment(cfg), fixed, lambda: signals.status is not None)
+    if signals.status is None:
+        log.info("The same without --autotune: %s", command_to_reuse(cfg, tuned, sys.orig_argv))
+    return tuned
 
 
 def is_complete(cfg: Config, directory: Path) -> bool:
@@ -169,7 +200,7 @@ class Session:
     def run(self) -> ExitStatus:
         """The whole life of a session."""
         record = begin_training(self._cfg, self._directory)
-        probe = self._probe()
+        probe = probe_environment(self._cfg)
         check(self._cfg, probe.num_agents)
         plan = Plan.make(self._cfg, probe.num_agents, probe.num_gpus, self._seed())
         check_machine(plan, probe.trajectories.megabytes(plan.num_slots))
@@ -237,21 +268,6 @@ class Session:
             or progress.samples_this_session() >= BENCHMARK_SAMPLES
         )
 
-    def _probe(self) -> Probe:
-        """Looks at the environment and the network, in a child process unless everything is in this one."""
-        if self._cfg.serial_mode:
-            from sample_factory.algorithms.appo.probing import probe
-
-            return probe(self._cfg, UserCode.capture())
-        try:
-            return call_in_child(
-                _probe_in_child, self._cfg, UserCode.capture(), timeout=self._cfg.reset_timeout_seconds
-            )
-        except ChildCallError as error:
-            if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
-                raise error.__cause__ from None
-            raise ComponentFailedError(f"--env={self._cfg.env} can't be made: {error}", error.trace) from None
-
     def _population(self, site: Site, plan: Plan, probe: Probe) -> Population | None:
         if not self._cfg.with_pbt or plan.num_policies == 1:
             return None
@@ -287,6 +303,20 @@ class Session:
             probe.trajectories.megabytes(plan.num_slots),
             plan.seed,
         )
+
+
+def probe_environment(cfg: Config) -> Probe:
+    """Looks at the environment and the network, in a child process unless everything is in this one."""
+    if cfg.serial_mode:
+        from sample_factory.algorithms.appo.probing import probe
+
+        return probe(cfg, UserCode.capture())
+    try:
+        return call_in_child(_probe_in_child, cfg, UserCode.capture(), timeout=cfg.reset_timeout_seconds)
+    except ChildCallError as error:
+        if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
+            raise error.__cause__ from None
+        raise ComponentFailedError(f"--env={cfg.env} can't be made: {error}", error.trace) from None
 
 
 def _probe_in_child(cfg: Config, user_code: UserCode) -> Any:

@@ -136,7 +136,7 @@ class _Program:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd=directory,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=_environment(),
             )
 
     def await_work(self, until_trained: bool) -> float:
@@ -229,6 +229,13 @@ class _Program:
                 return role
         # The fork server and workers that have not been named yet are Python too; simulators are not.
         return MAIN if name.startswith("python") else SIMULATORS
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with this very package first: the program runs in another directory."""
+    package_root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH", "")]))
+    return os.environ | {"PYTHONPATH": path}
 
 
 def _pss_mb(process: psutil.Process) -> float:

@@ -29,6 +29,7 @@ ALLOWED_UPWARDS = {
 ENTRY_MODULES = {
     "sample_factory.algorithms.appo.train_appo",
     "sample_factory.algorithms.appo.enjoy_appo",
+    "sample_factory.bench.trainee",  # run_algorithm with environments that count
 }
 
 

@@ -6,8 +6,9 @@ import signal
 import pytest
 
 from sample_factory.algorithms.appo import autotune
-from sample_factory.algorithms.appo.session import ExitStatus
-from tests.session.running import child_pids, command_line, log_text, train, train_serially
+from sample_factory.algorithms.appo.session import ExitStatus, Signals, with_fast_settings
+from sample_factory.config.precedence import resolve
+from tests.session.running import child_pids, command_line, config, log_text, train
 
 # With these typed only the learner's threads are left to tune, so that a search takes few probes.
 TYPED = ("--inference=rollout_workers", "--worker_num_splits=2")
@@ -41,14 +42,11 @@ def test_the_session_trains_with_what_was_found_and_keeps_what_was_typed(tmp_pat
     assert child_pids() <= before
 
 
-@pytest.mark.processes
 def test_an_experiment_that_was_tuned_goes_on_as_it_is_when_resumed(tmp_path):
-    train_serially(tmp_path, "double_counting", "--train_for_env_steps=500")
-    path = tmp_path / "experiment" / "cfg.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"autotune": "on", "learner_threads": 1}))
-    flags = ("--autotune", "--serial_mode=False", "--train_for_env_steps=1000")
-    assert train(tmp_path, "double_counting", *flags) == ExitStatus.SUCCESS
-    assert "goes on with the settings that were found at its start" in log_text(tmp_path)
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "cfg.json").write_text(json.dumps({"autotune": "on", "num_workers": 3}))
+    cfg = resolve(config(tmp_path, "double_counting", "--autotune"))
+    assert with_fast_settings(cfg, Signals()) is cfg
 
 
 @pytest.mark.processes

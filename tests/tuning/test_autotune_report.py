@@ -19,7 +19,7 @@ def test_the_table_shows_every_candidate_and_marks_the_chosen():
     lines = [line.split() for line in lines.splitlines()]
     assert lines[1] == ["2", "2", "2", "rollout_workers", "1", "1234"]
     assert lines[2] == ["2", "64", "1", "rollout_workers", "1", "20000", "<-", "chosen"]
-    assert lines[3] == ["4", "64", "1", "policy_workers", "2", "failed"]
+    assert lines[3] == ["4", "64", "1", "policy_workers", "2", "-"]
 
 
 def test_the_command_has_what_was_typed_and_what_was_chosen():

@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("sample_factory")
 
-TIME_LIMIT_SEC = 55.0  # of all probes; looking at the environment comes on top
+TIME_LIMIT_SEC = 50.0  # of all probes; looking at the environment and ending the last one come on top
 PROBE_LIMIT_SEC = 25.0
 MEASURE_SEC = 3.0
 LONGEST_MEASURE_SEC = 8.0
 HOPELESS = 0.7  # of the best so far: a probe this slow is ended early
 HOPELESS_AFTER_SEC = 1.5
 POLL_SEC = 0.02
-STOP_SEC = 5.0
+STOP_SEC = 4.0
 MAX_BATCHES_UNDER_WAY = 2  # experience that environments hold; more is fast but outdated when trained on
 PREFIX = "sf_autotune_"
 # What a probe does differently from the session it stands for: no staggered start, no files.
@@ -169,7 +169,7 @@ class _Tuner:
                     return
                 self._longest_sec = max(self._longest_sec, time.monotonic() - started)
                 self.search.tell(candidate, fps)
-                log.info("%s: %s", _shown(candidate), "failed" if fps is None else f"{fps:.0f} frames/s")
+                log.info("%s: %s", _shown(candidate), "no result" if fps is None else f"{fps:.0f} frames/s")
         if self.search.best is None and self._failure is not None:
             raise self._failure
 

@@ -17,13 +17,16 @@ VALUES = ("on", "only", "off")
 
 
 def table(results: Mapping[Candidate, float | None], chosen: Candidate) -> str:
-    """One line for each candidate in the order of measuring; the first is what was there before."""
+    """One line for each candidate in the order of measuring; the first is what was there before.
+
+    A candidate that failed, or was not done in time, has a dash.
+    """
     head = [*TUNED, "frames/s", ""]
     lines = [head]
     for candidate, fps in results.items():
         mark = "<- chosen" if candidate == chosen else ""
         values = [str(value) for value in candidate.settings().values()]
-        lines.append([*values, "failed" if fps is None else f"{fps:.0f}", mark])
+        lines.append([*values, "-" if fps is None else f"{fps:.0f}", mark])
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

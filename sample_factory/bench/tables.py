@@ -82,6 +82,7 @@ def _sampling(results: Sequence[Result]) -> str:
         "dummy sampler, frames/s": lambda r: _median(r["dummy_sampler"]),
         "ratio, median": lambda r: f"{r['ratio']['median']:.2f}",
         "lowest to highest": lambda r: f"{r['ratio']['min']:.2f} to {r['ratio']['max']:.2f}",
+        "ratio by CPU time": lambda r: f"{r['cpu_ratio']:.2f}",
     }
     return _table(columns, results)
 

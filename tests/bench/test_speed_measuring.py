@@ -102,6 +102,7 @@ def test_the_dummy_sampler_is_held_against_a_bare_loop_round_by_round(tmp_path, 
     assert main(["speed", "--sampling", "--workloads=cartpole", f"--results={tmp_path}"]) == 0
     seen = json.loads((tmp_path / "sampling_cartpole.json").read_text())
     assert seen["ratio"] == pytest.approx({"median": 0.9, "min": 0.8, "max": 0.95})
+    assert seen["cpu_ratio"] == pytest.approx(246 / 280)
     assert seen["bare_loop"]["frames_per_sec"]["windows"] == [100.0, 100.0, 80.0]
 
 

@@ -119,12 +119,16 @@ class MultiAgentVector:
 
     def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
         """See `EnvVector`."""
-        for i, (env, count) in enumerate(zip(self.envs, steps, strict=True)):
+        for i, count in enumerate(steps):
             beat()
             observations = None
             for _ in range(count):
+                env = self.envs[i]
                 actions = [env.action_space.sample() for _ in range(self.agents_per_env)]
-                observations, *_ = env.step(actions)
+                try:
+                    observations, *_ = env.step(actions)
+                except Exception as error:  # noqa: BLE001  simulators raise anything
+                    observations = self._replace_env(i, error)
             if observations is not None:
                 self._write(i, observations, rows, 0)
 

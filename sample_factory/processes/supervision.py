@@ -18,18 +18,17 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import reduction
 from typing import Any
 
 from sample_factory.processes.channels import ReportPipe
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
-from sample_factory.processes.worker import STACK_SIGNAL, WorkerFailed, WorkerSpec, WorkerStarted, run_worker
+from sample_factory.processes.stacks import StackFile
+from sample_factory.processes.worker import WorkerFailed, WorkerSpec, WorkerStarted, run_worker
 
 log = logging.getLogger("sample_factory")
 
 FIRST_BACK_OFF_SEC = 0.5
 LONGEST_BACK_OFF_SEC = 30.0
-STACK_WAIT_SEC = 1.0
 
 
 def start_fork_server(preload: Sequence[str]) -> None:
@@ -39,6 +38,11 @@ def start_fork_server(preload: Sequence[str]) -> None:
     it, before they could save.
     """
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
+    _ensure_fork_server()
+
+
+def _ensure_fork_server() -> None:
+    """Starts the fork server if it is not there, which it is not if somebody has killed it."""
     # numpy's threads are decided when it is imported, that is in the fork server: one per worker is right.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     ignored = (signal.SIGTERM, signal.SIGUSR1)
@@ -65,13 +69,14 @@ class Death:
     trace: str  # Python traceback or stack of the stuck process, if any
     deaths: int  # how many times this worker has died so far
     is_final: bool = False  # its component said that starting again would only repeat it
+    raised: bool = False  # by an exception in its component, not by a signal, an exit or a hang
 
 
 @dataclass
 class _Worker:
     spec: WorkerSpec
     index: int
-    stack_fd: int
+    stack_file: StackFile
     process: Any = None
     pipe: ReportPipe | None = None
     started: bool = False
@@ -96,6 +101,7 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
+        self._last_words: list[Any] = []  # reports of workers that have died since
         self._life_signs = SharedArrays(
             {
                 "heartbeats": ArraySpec((self.max_workers,), "float64"),
@@ -108,7 +114,7 @@ class Supervisor:
         """Starts a worker for the first time."""
         if len(self._workers) >= self.max_workers:
             raise ValueError("more workers than the supervisor has room for")
-        worker = _Worker(spec, len(self._workers), os.memfd_create("sample_factory_stack", os.MFD_CLOEXEC))
+        worker = _Worker(spec, len(self._workers), StackFile())
         self._workers[spec.name] = worker
         self._launch(worker)
 
@@ -119,10 +125,18 @@ class Supervisor:
         worker.started, worker.failure, worker.restart_at, worker.stack = False, None, None, ""
         self._life_signs["stop_requests"][worker.index] = False
         self._life_signs["heartbeats"][worker.index] = time.monotonic()
-        stack = _StackHandle(worker.stack_fd)
-        args = (worker.spec, self._life_signs, worker.index, worker.pipe.writer, stack, worker.deaths)
+        worker.stack_file.take()
+        args = (
+            worker.spec,
+            self._life_signs,
+            worker.index,
+            worker.pipe.writer,
+            worker.stack_file,
+            worker.deaths,
+        )
         # Not daemonic: an environment may start processes of its own.
         worker.process = self._context.Process(target=run_worker, args=args, name=worker.spec.name)
+        _ensure_fork_server()
         worker.process.start()
 
     def reports(self, timeout: float = 0.0) -> Iterator[Any]:
@@ -131,8 +145,13 @@ class Supervisor:
         poll = select.poll()
         for fd in pipes:
             poll.register(fd, select.POLLIN)
-        for fd, _ in poll.poll(timeout * 1000):
+        for fd, _ in poll.poll(0 if self._last_words else timeout * 1000):
             yield from self._drain(pipes[fd])
+        yield from self._take_last_words()
+
+    def _take_last_words(self) -> list[Any]:
+        taken, self._last_words = self._last_words, []
+        return taken
 
     def _drain(self, worker: _Worker) -> Iterator[Any]:
         assert worker.pipe is not None
@@ -174,8 +193,7 @@ class Supervisor:
         worker.process.join(5.0)
 
     def _bury(self, worker: _Worker) -> Death:
-        for _ in self._drain(worker):  # what it said last, above all why it failed
-            pass
+        self._last_words += self._drain(worker)  # above all why it failed
         worker.deaths += 1
         exit_code = worker.process.exitcode
         worker.process.close()
@@ -184,10 +202,17 @@ class Supervisor:
             cause, trace = worker.failure.error, worker.failure.trace
         elif worker.stack:
             cause, trace = f"{worker.spec.name} was stuck and has been killed", worker.stack
-        else:
-            cause, trace = _describe_exit(worker.spec.name, exit_code), ""
-        is_final = worker.failure is not None and worker.failure.is_final
-        return Death(worker.spec.name, worker.started, cause, trace, worker.deaths, is_final)
+        else:  # a segmentation fault leaves its stack by itself
+            cause, trace = _describe_exit(worker.spec.name, exit_code), worker.stack_file.take()
+        return Death(
+            name=worker.spec.name,
+            started=worker.started,
+            cause=cause,
+            trace=trace,
+            deaths=worker.deaths,
+            is_final=worker.failure is not None and worker.failure.is_final,
+            raised=worker.failure is not None,
+        )
 
     def restart(self, name: str, failures_in_a_row: int = 1) -> float:
         """Starts a dead worker again after a back-off that doubles with each failure; returns the delay."""
@@ -199,11 +224,7 @@ class Supervisor:
     def stack_of(self, name: str) -> str:
         """The Python stack of a running worker, as it is now; empty if it does not answer in time."""
         worker = self._workers[name]
-        os.ftruncate(worker.stack_fd, 0)
-        os.lseek(worker.stack_fd, 0, os.SEEK_SET)
-        os.kill(worker.process.pid, STACK_SIGNAL)
-        worker.process.join(STACK_WAIT_SEC)  # the handler writes at once; a dead process ends the wait
-        return os.pread(worker.stack_fd, 1 << 20, 0).decode(errors="replace")
+        return worker.stack_file.ask(worker.process)
 
     def pids(self) -> dict[str, int]:
         """Process ids of the running workers."""
@@ -215,6 +236,7 @@ class Supervisor:
 
     def stop(self, names: Iterable[str], timeout: float) -> Iterator[Any]:
         """Asks workers to end, waits up to `timeout` seconds, kills the rest; yields their last reports."""
+        yield from self._take_last_words()
         workers = [self._workers[name] for name in names]
         for worker in workers:
             worker.restart_at = None
@@ -243,23 +265,7 @@ class Supervisor:
             if worker.pipe is not None:
                 worker.pipe.close()
                 worker.pipe = None
-            if worker.stack_fd >= 0:
-                os.close(worker.stack_fd)
-                worker.stack_fd = -1
-
-
-@dataclass(frozen=True)
-class _StackHandle:
-    """Carries the descriptor for stack dumps to the child."""
-
-    fd: int
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unwrap, (reduction.DupFd(self.fd),)
-
-
-def _unwrap(dup_fd: Any) -> Any:
-    return dup_fd
+            worker.stack_file.close()
 
 
 def _describe_exit(name: str, exit_code: int | None) -> str:

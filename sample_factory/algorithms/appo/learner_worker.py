@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import torch
 
 from sample_factory.algorithms.appo.batcher import Batch, Batcher
 from sample_factory.algorithms.appo.board import Activity, Board, Lag, Stopwatch
@@ -96,7 +97,8 @@ class LearnerWorker:
         )
 
     def _take_over(self) -> None:
-        """Continues for a learner that died: what was ready for it, and where the workers think it is."""
+        """Continues for a learner that died: what it published last, what was ready for it, and its place."""
+        self._catch_up()
         self.batcher.recover()
         self.iterations = int(self._board.iterations[self.learner.policy_id])
         per_iteration = self._plan.trajectories_per_iteration
@@ -106,6 +108,19 @@ class LearnerWorker:
             # In turns, everybody waits for an iteration whose batch died with the learner: call it finished.
             self.iterations += 1
             self._board.iterations[self.learner.policy_id] = self.iterations
+
+    def _catch_up(self) -> None:
+        """Weights and counters outlive their learner in shared memory, so no published SGD step is lost."""
+        learner, policy_id = self.learner, self.learner.policy_id
+        if self._links.weights.version <= learner.policy_version:
+            return
+        weights = {name: torch.empty_like(tensor) for name, tensor in self._arrays.items()}
+        version = self._links.weights.load({name: tensor.numpy() for name, tensor in weights.items()})
+        log.info("Policy %d goes on from version %d, published by its last learner.", policy_id, version)
+        learner.catch_up(weights, version)
+        learner.env_steps = max(learner.env_steps, int(self._board.env_steps[policy_id]))
+        learner.samples = max(learner.samples, int(self._board.samples[policy_id]))
+        self.save()  # or learners that die sooner than saving is due would never save
 
     def poll(self, timeout: float) -> None:
         """Trains on one batch if there is one; waits for trajectories otherwise."""

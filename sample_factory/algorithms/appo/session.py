@@ -59,6 +59,7 @@ log = logging.getLogger("sample_factory")
 
 DONE_FILE = "done"
 POLL_SECONDS = 0.05
+PROBE_ATTEMPTS = 3  # a simulator that fails now and then may do so right at the start
 BENCHMARK_FRAMES = 2_000_000
 BENCHMARK_SAMPLES = 1_000_000
 PRELOAD = ("sample_factory.algorithms.appo.preload",)
@@ -200,7 +201,10 @@ class Session:
     def run(self) -> ExitStatus:
         """The whole life of a session."""
         record = begin_training(self._cfg, self._directory)
-        probe = probe_environment(self._cfg)
+        try:
+            probe = probe_environment(self._cfg)
+        except ComponentFailedError as error:
+            return self._fail(record, error)
         check(self._cfg, probe.num_agents)
         plan = Plan.make(self._cfg, probe.num_agents, probe.num_gpus, self._seed())
         check_machine(plan, probe.trajectories.megabytes(plan.num_slots))
@@ -220,17 +224,24 @@ class Session:
             for report in engine.stop(self._cfg.shutdown_timeout_seconds):
                 progress.take(report)
             progress.close()
+        progress.note_in(record)
         if failure is not None:
-            log.error("%s", post_mortem(self._cfg, self._directory, failure, failure.trace))
-        elif status is ExitStatus.SUCCESS:
+            return self._fail(record, failure, progress.result())
+        if status is ExitStatus.SUCCESS:
             env_steps = {p: int(n) for p, n in enumerate(site.board().env_steps)}
             (self._directory / DONE_FILE).write_text(f"{env_steps}\n")
         else:
             log.info("Stopped early; the same command resumes.")
-        progress.note_in(record)
         progress.note_activities_in(record)
-        trace = failure.trace if failure is not None else ""
-        record.finish(RUN_STATUS[status], int(status), result=progress.result(), fail_trace=trace)
+        record.finish(RUN_STATUS[status], int(status), result=progress.result())
+        return status
+
+    def _fail(
+        self, record: RunRecord, failure: ComponentFailedError, result: dict[str, Any] | None = None
+    ) -> ExitStatus:
+        status = ExitStatus.FAILURE
+        record.finish(RUN_STATUS[status], int(status), result=result, fail_trace=failure.trace)
+        log.error("%s", post_mortem(self._cfg, self._directory, failure, failure.trace))
         return status
 
     def _loop(
@@ -311,12 +322,17 @@ def probe_environment(cfg: Config) -> Probe:
         from sample_factory.algorithms.appo.probing import probe
 
         return probe(cfg, UserCode.capture())
-    try:
-        return call_in_child(_probe_in_child, cfg, UserCode.capture(), timeout=cfg.reset_timeout_seconds)
-    except ChildCallError as error:
-        if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
-            raise error.__cause__ from None
-        raise ComponentFailedError(f"--env={cfg.env} can't be made: {error}", error.trace) from None
+    first: ChildCallError | None = None
+    for _ in range(PROBE_ATTEMPTS):
+        try:
+            return call_in_child(_probe_in_child, cfg, UserCode.capture(), timeout=cfg.reset_timeout_seconds)
+        except ChildCallError as error:
+            if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
+                raise error.__cause__ from None
+            log.warning("--env=%s can't be made: %s\n%s", cfg.env, error, error.trace)
+            first = first or error
+    assert first is not None
+    raise ComponentFailedError(f"--env={cfg.env} can't be made: {first}", first.trace)
 
 
 def _probe_in_child(cfg: Config, user_code: UserCode) -> Any:

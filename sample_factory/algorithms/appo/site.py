@@ -43,6 +43,8 @@ if TYPE_CHECKING:  # the main process of a parallel session runs without torch
     from sample_factory.algorithms.appo.rollout_worker import RolloutWorker
     from sample_factory.envs.vector import EnvVector
 
+SHOWN_ENVS = 4  # in the report of a worker's death
+
 
 @dataclass(frozen=True)
 class Site:
@@ -135,6 +137,17 @@ class Site:
         inboxes = self.channels
         for channel in (*inboxes.rollout_workers, *chain(*inboxes.policy_workers), *inboxes.batchers):
             channel.close()
+
+    def whereabouts(self, builder: RolloutWorkerBuilder, lives: int) -> str:
+        """Which environments a rollout worker had in its last life, their seeds, and how far it was."""
+        plan, worker_id = self.plan, builder.worker_id
+        per_worker = plan.num_splits * plan.envs_per_split
+        env_ids = range(worker_id * per_worker, (worker_id + 1) * per_worker)
+        seed_path = SeedOf.ENVIRONMENT, self.resumed_version, lives - 1
+        shown = [f"{env_id} (seed {plan.seed_for(*seed_path, env_id)})" for env_id in env_ids[:SHOWN_ENVS]]
+        more = ["..."] if len(env_ids) > SHOWN_ENVS else []
+        frames = int(self.board().sampled_frames[worker_id])
+        return f"it had environments {', '.join([*shown, *more])} and had sampled {frames} frames"
 
     def device(self, policy_id: int) -> torch.device:
         """Where a policy's networks live: GPUs are given to policies in turn."""
@@ -262,9 +275,9 @@ class RolloutWorkerBuilder:
             return make_env(cfg.env, cfg, EnvConfig(self.worker_id, vector_index, first + place))
 
         places = range(plan.envs_per_split)
-        envs = [make(place) for place in places]
-        seeds = [plan.seed_for(*seed_path, first + place) for place in places]
         replacements = Replacements(make, [first + place for place in places])
+        envs = [replacements.make(place) for place in places]
+        seeds = [plan.seed_for(*seed_path, first + place) for place in places]
         if self.site.probe.is_multiagent:
             return MultiAgentVector(envs, seeds, replacements)
         kind = JournaledVector if cfg.serial_mode else SingleAgentVector

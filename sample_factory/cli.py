@@ -21,7 +21,7 @@ VERBS = {
     "dashboard": ("sample_factory.experiments.dashboard.serve", "a page that shows all experiments, live"),
     "tb": ("sample_factory.tb", "open TensorBoard on the experiments that match a mask"),
     "tune": ("sample_factory.tune.__main__", "search settings with several seeds, and confirm the best"),
-    "bench": ("sample_factory.bench.__main__", "measure speed and memory of the system itself"),
+    "bench": ("sample_factory.bench.__main__", "measure the system itself: how fast it is, what it survives"),
     "benchmark": ("sample_factory.benchmark.__main__", "compare algorithms with sound statistics"),
 }
 

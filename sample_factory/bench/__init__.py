@@ -1,1 +1,1 @@
-"""`sf bench`: measurements of the system itself, taken from outside; see `speed`."""
+"""Measurements of the system itself: what it survives and how fast it is."""

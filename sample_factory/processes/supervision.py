@@ -29,6 +29,7 @@ log = logging.getLogger("sample_factory")
 
 FIRST_BACK_OFF_SEC = 0.5
 LONGEST_BACK_OFF_SEC = 30.0
+LONGEST_CHECK_GAP_SEC = 5.0  # between two checks; after a longer one the supervisor itself was stopped
 
 
 def start_fork_server(preload: Sequence[str]) -> None:
@@ -102,6 +103,7 @@ class Supervisor:
     def __post_init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._last_words: list[Any] = []  # reports of workers that have died since
+        self._last_check = self._watching_since = time.monotonic()
         self._life_signs = SharedArrays(
             {
                 "heartbeats": ArraySpec((self.max_workers,), "float64"),
@@ -165,6 +167,11 @@ class Supervisor:
     def check(self) -> list[Death]:
         """Kills stuck workers, starts those whose back-off is over, returns the new deaths."""
         deaths = []
+        now = time.monotonic()
+        if now - self._last_check > LONGEST_CHECK_GAP_SEC:
+            # The machine was suspended, or this process stopped: the workers' silence means nothing.
+            self._watching_since = now
+        self._last_check = now
         for worker in self._workers.values():
             if worker.restart_at is not None:
                 if self.clock() >= worker.restart_at:
@@ -177,7 +184,8 @@ class Supervisor:
 
     def _kill_if_stuck(self, worker: _Worker) -> None:
         limit = worker.spec.silence_limit_sec if worker.started else worker.spec.start_limit_sec
-        silent = time.monotonic() - self._life_signs["heartbeats"][worker.index]
+        last_sign = max(float(self._life_signs["heartbeats"][worker.index]), self._watching_since)
+        silent = time.monotonic() - last_sign
         if silent <= min(limit, worker.spec.silence_report_sec) or not worker.alive:
             worker.silence_reported = False
             return

@@ -13,8 +13,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From the top down; a module imports from its own layer or from lower ones.
 LAYERS = [
-    ("entry", ("cli", "run_algorithm", "tb")),
-    ("work", ("algorithms", "evaluation", "runner", "launcher", "benchmark", "bench", "tune", "experiments")),
+    ("entry", ("cli", "run_algorithm", "tb", "bench")),
+    ("work", ("algorithms", "evaluation", "runner", "launcher", "benchmark", "tune", "experiments")),
     ("reports and families", ("monitoring", "envs.*")),
     ("networks and environments", ("model", "envs")),
     ("mathematics", ("rl",)),

@@ -33,8 +33,8 @@ MAX_NICENESS = 19
 # What a component must have got done, for its next death to count as the first in a row again.
 MIN_PROGRESS_SEC = 1.0
 MIN_PROGRESS_ROLLOUTS = 10
-# Without a sign of life for this long a learner or policy worker is stuck; an SGD step or a save on a slow
-# disk may take longer than an environment's step is allowed to.
+# Without a sign of life for this long a learner or policy worker is stuck; to start, an SGD step or a save on
+# a slow disk may take longer than an environment is allowed to.
 MIN_SILENCE_LIMIT_SEC = 600.0
 # For libraries that an environment loads; torch has its own setting in every worker.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -145,9 +145,9 @@ class ParallelEngine:
         cfg, plan = self._site.cfg, self._site.plan
         builder = self._builders[name]
         niceness, cores = cfg.default_niceness, None
-        step_limit = float(cfg.env_step_timeout_seconds)
+        step_limit, start_limit = float(cfg.env_step_timeout_seconds), float(cfg.reset_timeout_seconds)
         if not isinstance(builder, RolloutWorkerBuilder):
-            step_limit = max(step_limit, MIN_SILENCE_LIMIT_SEC)
+            step_limit, start_limit = (max(sec, MIN_SILENCE_LIMIT_SEC) for sec in (step_limit, start_limit))
         if isinstance(builder, RolloutWorkerBuilder):
             niceness += 10
             if cfg.set_workers_cpu_affinity and plan.num_workers >= len(available_cores()):
@@ -161,7 +161,7 @@ class ParallelEngine:
             niceness=min(niceness, MAX_NICENESS),
             silence_limit_sec=step_limit,
             silence_report_sec=float(cfg.heartbeat_reporting_interval),
-            start_limit_sec=float(cfg.reset_timeout_seconds),
+            start_limit_sec=start_limit,
             environment=SINGLE_THREADED if cfg.force_envs_single_thread else {},
         )
 

@@ -31,7 +31,7 @@ from sample_factory.algorithms.appo.weights import WeightStore
 from sample_factory.config.config import Config
 from sample_factory.monitoring.log import init_worker_logging
 from sample_factory.processes.kernel_lock import KernelLock, NoLock
-from sample_factory.processes.shared_memory import SharedArrays
+from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from sample_factory.processes.worker import WorkerContext
 
 if TYPE_CHECKING:  # the main process of a parallel session runs without torch
@@ -44,6 +44,20 @@ if TYPE_CHECKING:  # the main process of a parallel session runs without torch
     from sample_factory.envs.vector import EnvVector
 
 SHOWN_ENVS = 4  # in the report of a worker's death
+NUMBERS_LABEL = "sample_factory_numbers"
+WEIGHTS_LABEL = "sample_factory_weights"
+
+
+def number_specs(plan: Plan) -> dict[str, ArraySpec]:
+    """The ledger and the board, in one slab."""
+    board = Board.specs(
+        plan.num_policies,
+        plan.num_workers,
+        plan.num_splits,
+        plan.agents_per_split,
+        len(plan.component_names()),
+    )
+    return SlotLedger.specs(plan.num_slots, plan.num_policies) | board
 
 
 @dataclass(frozen=True)
@@ -66,28 +80,17 @@ class Site:
     @classmethod
     def make(cls, cfg: Config, plan: Plan, probe: Probe, directory: Path, resumed_version: int) -> Site:
         """Creates the shared memory and the channels of a session."""
-        board = Board.specs(
-            plan.num_policies,
-            plan.num_workers,
-            plan.num_splits,
-            plan.agents_per_split,
-            len(plan.component_names()),
-        )
-        ledger = SlotLedger.specs(plan.num_slots, plan.num_policies)
         return cls(
             cfg=cfg,
             plan=plan,
             probe=probe,
             user_code=UserCode.capture(),
             directory=directory,
-            numbers=SharedArrays(ledger | board, "sample_factory_numbers"),
+            numbers=SharedArrays(number_specs(plan), NUMBERS_LABEL),
             trajectories=SharedArrays(
                 probe.trajectories.specs(plan.num_slots), "sample_factory_trajectories"
             ),
-            weights=[
-                SharedArrays(probe.weights.specs(), "sample_factory_weights")
-                for _ in range(plan.num_policies)
-            ],
+            weights=[SharedArrays(probe.weights.specs(), WEIGHTS_LABEL) for _ in range(plan.num_policies)],
             lock=NoLock() if cfg.serial_mode else KernelLock(),
             channels=Channels.make(plan, local=cfg.serial_mode),
             resumed_version=resumed_version,

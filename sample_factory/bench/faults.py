@@ -76,8 +76,44 @@ class RunSummary:
     fps: float
     fps_between_kills: float
     frames_per_cpu_second: float  # between kills
-    score: float
+    score: float  # after as many frames as the shortest run had
     exit_code: int | None
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """Where the trainings are, and what the user has added to their flags."""
+
+    train_dir: Path
+    more: tuple[str, ...] = ()
+
+    def flags(self, name: str, seconds: float, seed: int) -> list[str]:
+        """The command line of one training."""
+        return [
+            *TRAINING,
+            f"--train_dir={self.train_dir}",
+            f"--experiment={self.directory(name).name}",
+            "--restart_behavior=overwrite",
+            f"--train_for_seconds={int(seconds)}",
+            f"--seed={seed}",
+            *self.more,
+        ]
+
+    def directory(self, name: str) -> Path:
+        """Where a training's files are."""
+        return self.train_dir / name.replace(" ", "_")
+
+    def output(self, name: str) -> Path:
+        """What a training has shown on its screen."""
+        return self.train_dir / f"{name.replace(' ', '_')}.txt"
+
+    def score(self, name: str, frames: int) -> float:
+        """Mean reward in the last quarter of the first `frames` frames."""
+        records = read_metrics(self.directory(name) / METRICS_FILE_NAME)
+        rewards = [
+            r[SCORE_TAG] for r in records if SCORE_TAG in r and 0.75 * frames <= r["env_steps"] <= frames
+        ]
+        return statistics.fmean(rewards) if rewards else 0.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,11 +126,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="sf_bench_") as folder:
         train_dir = Path(arguments.train_dir or folder)
         train_dir.mkdir(parents=True, exist_ok=True)
+        trainings = Trainings(train_dir, tuple(arguments.training))
         if arguments.soak_minutes > 0:
-            data["soak"] = _origin(argv) | measure_soak(train_dir, arguments.soak_minutes, arguments.seed)
+            data["soak"] = _origin(argv) | measure_soak(trainings, arguments.soak_minutes, arguments.seed)
         else:
             plan = KillPlan(arguments.kills, arguments.every, arguments.seed)
-            data["kills"] = _origin(argv) | measure_kills(train_dir, plan, arguments.margin)
+            data["kills"] = _origin(argv) | measure_kills(trainings, plan, arguments.margin)
     output.parent.mkdir(parents=True, exist_ok=True)
     data_path.write_text(json.dumps(data, indent=1) + "\n")
     write_page(output, data)
@@ -117,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         "--train_dir", default="", help="keep the experiments here; a temporary folder if empty"
     )
     parser.add_argument("--output", default="docs/reliability.md", help="the page; its data go beside it")
+    parser.add_argument("training", nargs="*", help="more flags of the training, after --")
     return parser
 
 
@@ -133,7 +171,7 @@ def _origin(argv: Sequence[str] | None) -> dict[str, Any]:
     }
 
 
-def measure_kills(train_dir: Path, plan: KillPlan, margin: float) -> dict[str, Any]:
+def measure_kills(trainings: Trainings, plan: KillPlan, margin: float) -> dict[str, Any]:
     """Control, kills, control; what was seen and which promises it keeps."""
     seconds = plan.count * plan.every_sec + SETTLE_SEC
     runs: dict[str, RunRecording] = {}
@@ -143,12 +181,16 @@ def measure_kills(train_dir: Path, plan: KillPlan, margin: float) -> dict[str, A
         ("control 2", KillPlan(), seconds / 2, plan.seed + 2),
     ):
         _tell(f"{name}: {length:.0f} s\n")
-        runs[name] = record_run(_flags(train_dir, name, length, seed), train_dir / f"{name}.txt", this_plan)
-        _tell(f"{name}: {_summary(name, runs[name], train_dir)}\n")
-    summaries = {name: _summary(name, recording, train_dir) for name, recording in runs.items()}
+        runs[name] = record_run(trainings.flags(name, length, seed), trainings.output(name), this_plan)
+    common_frames = min(recording.readings[-1].env_steps for recording in runs.values())
+    summaries = {
+        name: _summary(name, recording, trainings.score(name, common_frames))
+        for name, recording in runs.items()
+    }
     chaos = runs["kills"]
     return {
         "runs": [asdict(summary) for summary in summaries.values()],
+        "common_frames": common_frames,
         "kills": [asdict(kill) for kill in chaos.kills],
         "roles": _by_role(chaos),
         "losses": [asdict(loss) for loss in chaos.losses],
@@ -156,19 +198,7 @@ def measure_kills(train_dir: Path, plan: KillPlan, margin: float) -> dict[str, A
     }
 
 
-def _flags(train_dir: Path, name: str, seconds: float, seed: int) -> list[str]:
-    experiment = name.replace(" ", "_")
-    return [
-        *TRAINING,
-        f"--train_dir={train_dir}",
-        f"--experiment={experiment}",
-        "--restart_behavior=overwrite",
-        f"--train_for_seconds={int(seconds)}",
-        f"--seed={seed}",
-    ]
-
-
-def _summary(name: str, recording: RunRecording, train_dir: Path) -> RunSummary:
+def _summary(name: str, recording: RunRecording, score: float) -> RunSummary:
     frames, seconds = recording.overall()
     quiet_frames, quiet_seconds, quiet_cpu = recording.between_kills()
     return RunSummary(
@@ -178,15 +208,9 @@ def _summary(name: str, recording: RunRecording, train_dir: Path) -> RunSummary:
         fps=frames / seconds,
         fps_between_kills=quiet_frames / quiet_seconds,
         frames_per_cpu_second=quiet_frames / quiet_cpu,
-        score=_score(train_dir / name.replace(" ", "_")),
+        score=score,
         exit_code=recording.exit_code,
     )
-
-
-def _score(directory: Path) -> float:
-    """Mean reward over the last quarter of the run."""
-    rewards = [r[SCORE_TAG] for r in read_metrics(directory / METRICS_FILE_NAME) if SCORE_TAG in r]
-    return statistics.fmean(rewards[-max(1, len(rewards) // 4) :]) if rewards else 0.0
 
 
 def _by_role(recording: RunRecording) -> list[dict[str, Any]]:
@@ -250,9 +274,10 @@ def check_kills(plan: KillPlan, chaos: RunRecording, runs: dict[str, RunSummary]
     ]
 
 
-def measure_soak(train_dir: Path, minutes: float, seed: int) -> dict[str, Any]:
+def measure_soak(trainings: Trainings, minutes: float, seed: int) -> dict[str, Any]:
     """A long run; how much it grew."""
-    recording = record_soak(_flags(train_dir, "soak", minutes * 60, seed), train_dir / "soak.txt", tell=_tell)
+    flags = trainings.flags("soak", minutes * 60, seed)
+    recording = record_soak(flags, trainings.output("soak"), tell=_tell)
     return {
         "minutes": recording.seconds[-1] / 60,
         "frames": recording.env_steps,

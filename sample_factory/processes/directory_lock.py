@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ LOCK_FILE = ".lock"
 
 
 class DirectoryInUseError(RuntimeError):
-    """Another live process holds the directory."""
+    """The directory can't be had: another live process holds it, or nothing can be written there."""
 
 
 class DirectoryLock:
@@ -23,7 +24,13 @@ class DirectoryLock:
         self._fd = -1
 
     def __enter__(self) -> DirectoryLock:
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise DirectoryInUseError(
+                f"{self._path.parent} can't be written ({error.strerror}); make room there or choose another "
+                f"{self._flag}."
+            ) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -32,8 +39,9 @@ class DirectoryLock:
             raise DirectoryInUseError(
                 f"{self._path.parent} is in use by process {holder}; stop it or choose another {self._flag}."
             ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        with contextlib.suppress(OSError):  # a full disk: the lock holds, only its holder's number is unknown
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
         return self
 
     def __exit__(

@@ -256,9 +256,11 @@ class Supervisor:
                 worker.process.join(0.02)
                 yield from self._drain(worker)
             if worker.alive:
-                log.warning("%s did not stop within %.0f s and is killed", worker.spec.name, timeout)
+                reason = f"{worker.spec.name} did not stop within {timeout:.0f} s and is killed"
+                log.warning("%s", reason)
                 worker.process.kill()
                 worker.process.join(5.0)
+                yield WorkerFailed(worker.spec.name, reason, "")
             if worker.pipe is not None:
                 yield from self._drain(worker)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,10 @@ def crash() -> None:
     os._exit(3)
 
 
+def follow_a_null_pointer() -> None:
+    ctypes.string_at(0)
+
+
 def sleep_for_ever() -> None:
     time.sleep(1000)
 
@@ -156,6 +162,22 @@ class FailsInClose(Toy):
 class ExitsInPoll(Toy):
     def poll(self, timeout: float) -> None:
         os._exit(3)
+
+
+class CrashesInPoll(Toy):
+    def poll(self, timeout: float) -> None:
+        self.follow_a_null_pointer()
+
+    def follow_a_null_pointer(self) -> None:
+        ctypes.string_at(0)
+
+
+class SpeaksAndDies(Toy):
+    """Its last report is in the pipe when it is killed."""
+
+    def poll(self, timeout: float) -> None:
+        self.context.reporter.send("last words")
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class StuckInPoll(Toy):

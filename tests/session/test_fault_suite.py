@@ -90,7 +90,6 @@ def test_the_environments_of_a_dead_worker_are_named_with_their_seeds(survived: 
 @pytest.mark.parametrize(
     ("faults", "last_line"),
     [
-        ("step:exception", "first with FaultyEnvError: the simulator has lost its mind"),
         ("init:exception", "first with FaultyEnvError: the simulator has lost its mind"),
         ("step:segfault:0.5", "was killed by SIGSEGV"),
         ("reset:hang", "was stuck and has been killed"),

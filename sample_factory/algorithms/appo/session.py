@@ -51,6 +51,7 @@ from sample_factory.monitoring.wandb_run import new_unique_id
 from sample_factory.processes.child_call import ChildCallError, call_in_child
 from sample_factory.processes.directory_lock import DirectoryLock
 from sample_factory.processes.supervision import Supervisor, start_fork_server, stop_fork_server
+from sample_factory.processes.worker import WorkerFailed
 
 if TYPE_CHECKING:
     from sample_factory.algorithms.appo.probe import Probe
@@ -214,7 +215,7 @@ class Session:
         progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries())
         population = self._population(site, plan, probe)
         engine = self._engine(site, plan)
-        status, failure = ExitStatus.FAILURE, None
+        status, failure, unsaved = ExitStatus.FAILURE, None, None
         try:
             engine.start()
             status = self._loop(engine, progress, population, record)
@@ -223,18 +224,28 @@ class Session:
         finally:
             for report in engine.stop(self._cfg.shutdown_timeout_seconds):
                 progress.take(report)
+                unsaved = unsaved or _not_saved(report)
             progress.close()
         progress.note_in(record)
+        if failure is None and unsaved is not None and status is ExitStatus.SUCCESS:
+            failure = unsaved  # what was learned last is not on the disk, so this is not complete
         if failure is not None:
             return self._fail(record, failure, progress.result())
         if status is ExitStatus.SUCCESS:
-            env_steps = {p: int(n) for p, n in enumerate(site.board().env_steps)}
-            (self._directory / DONE_FILE).write_text(f"{env_steps}\n")
+            self._mark_as_done({p: int(n) for p, n in enumerate(site.board().env_steps)})
         else:
+            if unsaved is not None:
+                log.error("%s", unsaved)
             log.info("Stopped early; the same command resumes.")
         progress.note_activities_in(record)
         record.finish(RUN_STATUS[status], int(status), result=progress.result())
         return status
+
+    def _mark_as_done(self, env_steps: dict[int, int]) -> None:
+        try:
+            (self._directory / DONE_FILE).write_text(f"{env_steps}\n")
+        except OSError as error:
+            log.error("The experiment is complete but can't be marked as such: %s", error)
 
     def _fail(
         self, record: RunRecord, failure: ComponentFailedError, result: dict[str, Any] | None = None
@@ -333,6 +344,15 @@ def probe_environment(cfg: Config) -> Probe:
             first = first or error
     assert first is not None
     raise ComponentFailedError(f"--env={cfg.env} can't be made: {first}", first.trace)
+
+
+def _not_saved(report: Any) -> ComponentFailedError | None:
+    """The failure of a learner that could not save when it was told to end."""
+    if isinstance(report, WorkerFailed) and report.name.startswith("learner"):
+        return ComponentFailedError(
+            f"what {report.name} learned last is not saved: {report.error}", report.trace
+        )
+    return None
 
 
 def _probe_in_child(cfg: Config, user_code: UserCode) -> Any:

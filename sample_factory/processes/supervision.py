@@ -276,6 +276,7 @@ class Supervisor:
                 worker.pipe.close()
                 worker.pipe = None
             worker.stack_file.close()
+        self._life_signs.close()
 
 
 def _describe_exit(name: str, exit_code: int | None) -> str:

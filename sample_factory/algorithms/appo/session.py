@@ -226,13 +226,15 @@ class Session:
                 progress.take(report)
                 unsaved = unsaved or _not_saved(report)
             progress.close()
+            env_steps = {p: int(n) for p, n in enumerate(site.board().env_steps)}
+            site.close()
         progress.note_in(record)
         if failure is None and unsaved is not None and status is ExitStatus.SUCCESS:
             failure = unsaved  # what was learned last is not on the disk, so this is not complete
         if failure is not None:
             return self._fail(record, failure, progress.result())
         if status is ExitStatus.SUCCESS:
-            self._mark_as_done({p: int(n) for p, n in enumerate(site.board().env_steps)})
+            self._mark_as_done(env_steps)
         else:
             if unsaved is not None:
                 log.error("%s", unsaved)

@@ -152,6 +152,11 @@ class Site:
         frames = int(self.board().sampled_frames[worker_id])
         return f"it had environments {', '.join([*shown, *more])} and had sampled {frames} frames"
 
+    def close(self) -> None:
+        """Closes this process's descriptors of all of it; the memory lives as long as somebody maps it."""
+        for part in (self.numbers, self.trajectories, *self.weights, self.lock, self.channels):
+            part.close()
+
     def device(self, policy_id: int) -> torch.device:
         """Where a policy's networks live: GPUs are given to policies in turn."""
         import torch

@@ -12,7 +12,6 @@ import os
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,15 +130,6 @@ class Site:
         self.board().withdraw_requests(worker_id)
         self.channels.rollout_workers[worker_id].receive(0.0)
         return self.ledger().reclaim(worker_id)
-
-    def close(self) -> None:
-        """Gives back memory and descriptors, when all workers have ended and another site will be made."""
-        for arrays in (self.numbers, self.trajectories, *self.weights):
-            arrays.close()
-        self.lock.close()
-        inboxes = self.channels
-        for channel in (*inboxes.rollout_workers, *chain(*inboxes.policy_workers), *inboxes.batchers):
-            channel.close()
 
     def whereabouts(self, builder: RolloutWorkerBuilder, lives: int) -> str:
         """Which environments a rollout worker had in its last life, their seeds, and how far it was."""

@@ -8,6 +8,8 @@ known to be wrong. Every sentence names the flag and a value that works.
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -148,6 +150,12 @@ def _autotune(cfg: Config) -> str | None:
     return f"--autotune={cfg.autotune} tunes processes, which --serial_mode=True has not; use --autotune=off."
 
 
+def _compiler(cfg: Config) -> str | None:
+    if not cfg.compile_model or os.environ.get("CXX") or any(map(shutil.which, ("g++", "clang++", "c++"))):
+        return None
+    return "--compile_model=True needs a C++ compiler: install g++, or use --compile_model=False."
+
+
 def _policy_index(cfg: Config) -> str | None:
     if cfg.policy_index < cfg.num_policies:
         return None
@@ -201,4 +209,5 @@ _RULES = (
     _Rule(("encoder_type", "encoder_custom"), _encoder),
     _Rule(("autotune", "serial_mode"), _autotune),
     _Rule(("policy_index", "num_policies"), _policy_index),
+    _Rule(("compile_model",), _compiler),
 )

@@ -103,6 +103,12 @@ class ActorCritic(nn.Module):
         """Takes raw observations `[B, ...]` or `[N, T, ...]` into the statistics, the valid ones if told."""
         self.observations.update_normalizers(obs, valids)
 
+    def compile_encoders(self) -> None:
+        """Lets torch.compile build the encoders when they are first used; names of weights stay the same."""
+        for module in self.modules():
+            if isinstance(module, Trunk):
+                module.encoder.compile(dynamic=False)
+
     def action_distribution(self, params: Tensor, obs: dict[str, Tensor]) -> ActionDistribution:
         """The distribution over actions, without those that the observation "action_mask" forbids."""
         return make_distribution(self.action_space, params, obs.get(ACTION_MASK_KEY))

@@ -91,6 +91,8 @@ class Learner:
         self._optimizer = _make_optimizer(cfg, [*self._parameters, *self._aux_parameters()])
         self._lr_schedule = _make_schedule(cfg)
         self._needs_kl = cfg.lr_schedule in _KL_SCHEDULES
+        if cfg.compile_model:
+            self.model.compile_encoders()
         self._extra_losses: dict[str, float] = {}  # of the last minibatch
 
     def _aux_parameters(self) -> list[Tensor]:

@@ -58,7 +58,9 @@ WORKLOADS = {
         "gym_CartPole-v1", _CARTPOLE, envs_per_worker=32, env_flags="--vectorized_envs=True"
     ),
     "cartpole_envpool": Workload("envpool_CartPole-v1", _CARTPOLE, envs_per_worker=32, package="envpool"),
-    "halfcheetah": Workload("mujoco_halfcheetah", _HALFCHEETAH, envs_per_worker=8, package="mujoco"),
+    "halfcheetah": Workload(
+        "mujoco_halfcheetah", _HALFCHEETAH, envs_per_worker=8, package="mujoco", sampled_envs=8
+    ),
     "halfcheetah_envpool": Workload(
         "envpool_HalfCheetah-v4", _HALFCHEETAH, envs_per_worker=8, package="envpool"
     ),

@@ -33,11 +33,12 @@ FORMAT = "sample_factory.speed/1"
 RESULTS = Path("docs/results/speed")
 TRAINEE = "sample_factory.bench.trainee"
 BARE_LOOP = "sample_factory.bench.bare_loop"
+INTERRUPTED = 2
 MIN_WINDOWS = 3  # fewer say nothing about the spread
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures, or renders what has been measured; 1 when a measurement failed."""
+    """Measures, or renders what has been measured; returns 1 when a measurement failed, 2 after Ctrl+C."""
     typed = list(sys.argv[1:] if argv is None else argv)
     args = _parser().parse_args(typed)
     if args.tables:
@@ -53,6 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"{name}: {error}\n")
             failures += 1
             continue
+        except KeyboardInterrupt:
+            sys.stderr.write("Interrupted; what was measured before is kept.\n")
+            return INTERRUPTED
         args.results.mkdir(parents=True, exist_ok=True)
         path = args.results / f"{file_name}{args.label and '_'}{args.label}.json"
         write_json(path, strict_json(_provenance(typed) | content))

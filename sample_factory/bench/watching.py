@@ -104,6 +104,8 @@ def watch(module: str, flags: Sequence[str], timing: Timing, until_trained: bool
 
 @contextmanager
 def _program(module: str, flags: Sequence[str]) -> Iterator[_Program]:
+    # A scheduler's SIGTERM cleans up as Ctrl+C does.
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     directory = Path(tempfile.mkdtemp(prefix="sf_speed_"))
     try:
         program = _Program(module, flags, directory)
@@ -113,6 +115,7 @@ def _program(module: str, flags: Sequence[str]) -> Iterator[_Program]:
             program.kill()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+        signal.signal(signal.SIGTERM, handler)
 
 
 class _Program:

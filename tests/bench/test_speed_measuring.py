@@ -1,7 +1,11 @@
 """`sf bench speed` on real programs: small, but through every part."""
 
+import contextlib
 import json
 import os
+import signal
+import sys
+import time
 
 import numpy as np
 import psutil
@@ -128,6 +132,25 @@ def test_a_program_that_fails_is_reported_with_its_last_lines_and_leaves_nothing
         watch("sample_factory.bench.trainee", flags, Timing(0, 1, 3), until_trained=True)
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_being_told_to_leave_ends_the_measured_program_and_removes_its_files(tmp_path, number):
+    command = [sys.executable, "-m", "sample_factory.bench", "speed", "--workloads=cartpole"]
+    measuring = psutil.Popen(command, cwd=tmp_path, env=os.environ | {"TMPDIR": str(tmp_path)})
+    try:
+        deadline = time.monotonic() + 60.0
+        while not measuring.children() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        trainee = measuring.children()[0]
+        measuring.send_signal(number)
+        assert measuring.wait(60.0) == 2
+        assert not trainee.is_running()
+        assert not list(tmp_path.glob("sf_speed_*"))
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            measuring.kill()
 
 
 @pytest.mark.parametrize("argument", ["--workloads=chess", "--windows=2"])

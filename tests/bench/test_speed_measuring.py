@@ -141,7 +141,8 @@ def test_being_told_to_leave_ends_the_measured_program_and_removes_its_files(tmp
     measuring = psutil.Popen(command, cwd=tmp_path, env=os.environ | {"TMPDIR": str(tmp_path)})
     try:
         deadline = time.monotonic() + 60.0
-        while not measuring.children() and time.monotonic() < deadline:
+        # The program's own fork server is there: it has really begun.
+        while len(measuring.children(recursive=True)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         trainee = measuring.children()[0]
         measuring.send_signal(number)

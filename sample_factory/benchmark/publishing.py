@@ -20,7 +20,9 @@ from sample_factory.monitoring.metrics import METRICS_FILE_NAME
 
 _COPIED = (METRICS_FILE_NAME, "episodes.csv", "eval/final/episodes.csv", "eval/final/eval.json")
 # What only says where things were, by its name in run.json and config.json.
-_PLACES = frozenset({"hostname", "base_dir", "train_dir", "pid", "command_line", "script"})
+_PLACES = frozenset(
+    {"hostname", "base_dir", "train_dir", "pid", "command_line", "script", "url", "git_repo_name"}
+)
 
 
 def write_records(runs: Sequence[Run], output: Path) -> list[Path]:

@@ -40,10 +40,14 @@ LOOKING = (
 SHORT_TRAINING = (
     "--serial_mode=True",
     "--train_for_env_steps=100",
+    "--num_workers=1",
+    "--batch_size=128",
     "--decorrelate_experience_max_seconds=0",
     "--stats_avg=1",
 )
 SHORT_ENJOYING = ("--max_num_episodes=1", "--no_render")
+
+PARSE_KNOWN_ARGS = argparse.ArgumentParser.parse_known_args
 
 
 @dataclass(frozen=True)
@@ -131,13 +135,7 @@ class _Understood(Exception):
 def _check_with_own_parser(command: Command) -> None:
     """Runs the module's main until its parser has accepted or refused the arguments."""
     module = importlib.import_module(command.module)
-    original = argparse.ArgumentParser.parse_args
-
-    def parse_and_stop(self: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        raise _Understood
-
-    with mock.patch.object(argparse.ArgumentParser, "parse_args", parse_and_stop):
+    with _stopping_after("parse_args"), _stopping_after("parse_known_args"):
         try:
             module.main(list(command.arguments))
         except _Understood:
@@ -145,6 +143,18 @@ def _check_with_own_parser(command: Command) -> None:
         except SystemExit as refusal:
             raise AssertionError(f"{command} is refused") from refusal
     raise AssertionError(f"{command}: {command.module} ended without parsing its command line")
+
+
+def _stopping_after(method: str) -> Any:
+    """Makes a method of parsers raise `_Understood` once it has parsed; what it calls itself goes through."""
+    original = getattr(argparse.ArgumentParser, method)
+
+    def parse_and_stop(self: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
+        with mock.patch.object(argparse.ArgumentParser, "parse_known_args", PARSE_KNOWN_ARGS):
+            original(self, *args, **kwargs)
+        raise _Understood
+
+    return mock.patch.object(argparse.ArgumentParser, method, parse_and_stop)
 
 
 def _check_program(command: Command) -> None:
@@ -173,7 +183,11 @@ def scaled_down(command: Command) -> list[str] | None:
         return [*command.arguments, *SHORT_TRAINING]
     if command.module == ENJOYING and on_gym:
         return [*command.arguments, *SHORT_ENJOYING]
-    if command.module in LOOKING and command.arguments[:1] != ("pbt",):
+    if (
+        command.module in LOOKING
+        and command.arguments[:1] != ("pbt",)
+        and "--x=wall_clock" not in command.arguments
+    ):
         return list(command.arguments)
     if command.module == BENCHMARK and command.arguments == ("summary", "train_dir"):
         return list(command.arguments)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import importlib
+import logging
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from sample_factory.monitoring.log import close_logging
 from tests.architecture.documented_commands import (
@@ -50,6 +53,20 @@ def test_a_command_that_would_not_work_is_noticed(text: str, tmp_path: Path) -> 
         check(next(commands_of(page)))
 
 
+@pytest.fixture
+def as_before() -> Iterator[None]:
+    """Sessions in this process set up logging and torch; the next test finds both as they were."""
+    logger, threads = logging.getLogger("sample_factory"), torch.get_num_threads()
+    propagate, level = logger.propagate, logger.level
+    with torch.random.fork_rng():
+        yield
+    close_logging()
+    logger.propagate = propagate
+    logger.setLevel(level)
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("as_before")
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_the_cheap_commands_of_a_page_run_in_their_order(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -62,10 +79,7 @@ def test_the_cheap_commands_of_a_page_run_in_their_order(
         arguments = scaled_down(command)
         if arguments is not None:
             module = importlib.import_module(command.module)
-            try:
-                status = int(module.main(arguments) or 0)
-            finally:
-                close_logging()
+            status = int(module.main(arguments) or 0)
             assert status in (0, FINDS_NOTHING) if "sf ls" in command.text else status == 0, (
                 f"{command}: exit status {status}\n{capsys.readouterr().err}"
             )

@@ -4,29 +4,35 @@ from pathlib import Path
 
 import pytest
 
-from sample_factory.experiments import plot
+from sample_factory.experiments import lineage, plot
 from sample_factory.experiments.errors import ExperimentsError
 from sample_factory.experiments.lineage import read_lineage
 from tests.experiments.experiment_folders import START, write_event, write_experiment, write_population
 
 
+def test_sessions_write_the_file_that_is_read() -> None:
+    from sample_factory.algorithms.appo import population
+
+    assert lineage.EVENTS_FILE == population.EVENTS_FILE
+
+
 def test_copies_name_donor_and_time(tmp_path: Path) -> None:
-    lineage = read_lineage(write_population(tmp_path / "pbt"))
-    assert [(c.policy, c.donor, c.time - START) for c in lineage.copies] == [(0, 1, 60.0)]
-    assert (lineage.num_policies, lineage.start) == (2, START)
+    history = read_lineage(write_population(tmp_path / "pbt"))
+    assert [(c.policy, c.donor, c.time - START) for c in history.copies] == [(0, 1, 60.0)]
+    assert (history.num_policies, history.start) == (2, START)
 
 
 def test_what_was_tuned_has_a_history_from_the_start(tmp_path: Path) -> None:
-    lineage = read_lineage(write_population(tmp_path / "pbt"))
-    assert lineage.tuned_names() == ["learning_rate"]
-    assert lineage.history("learning_rate", 0) == [(START, 1e-4), (START + 60, 2e-4)]
-    assert lineage.history("learning_rate", 1) == [(START, 2e-4), (START + 120, 3e-4)]
-    assert lineage.current == {0: {"learning_rate": 2e-4, "gamma": 0.99}}
+    history = read_lineage(write_population(tmp_path / "pbt"))
+    assert history.tuned_names() == ["learning_rate"]
+    assert history.history("learning_rate", 0) == [(START, 1e-4), (START + 60, 2e-4)]
+    assert history.history("learning_rate", 1) == [(START, 2e-4), (START + 120, 3e-4)]
+    assert history.current == {0: {"learning_rate": 2e-4, "gamma": 0.99}}
 
 
 def test_objectives_are_known_at_every_decision(tmp_path: Path) -> None:
-    lineage = read_lineage(write_population(tmp_path / "pbt"))
-    assert lineage.objective_history(1) == [(START + 60, 2.0), (START + 120, 2.0)]
+    history = read_lineage(write_population(tmp_path / "pbt"))
+    assert history.objective_history(1) == [(START + 60, 2.0), (START + 120, 2.0)]
 
 
 def test_a_torn_line_and_an_unknown_objective_cost_only_themselves(tmp_path: Path) -> None:
@@ -34,9 +40,9 @@ def test_a_torn_line_and_an_unknown_objective_cost_only_themselves(tmp_path: Pat
     write_event(directory, 180, 0, "kept", objectives=[None, 5.0])
     with (directory / "pbt_events.jsonl").open("a") as file:
         file.write('{"time": 17000')
-    lineage = read_lineage(directory)
-    assert len(lineage.events) == 3
-    assert lineage.objective_history(0)[-1] == (START + 120, 1.0)
+    history = read_lineage(directory)
+    assert len(history.events) == 3
+    assert history.objective_history(0)[-1] == (START + 120, 1.0)
 
 
 def test_an_experiment_without_a_population_names_the_flags(tmp_path: Path) -> None:

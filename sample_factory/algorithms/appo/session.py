@@ -200,8 +200,16 @@ class Session:
         self._signals = signals
 
     def run(self) -> ExitStatus:
-        """The whole life of a session."""
+        """The whole life of a session; its record is finished also when it cannot begin."""
         record = begin_training(self._cfg, self._directory)
+        try:
+            return self._run(record)
+        except Exception as error:
+            trace = getattr(error, "trace", "") or f"{type(error).__name__}: {error}"
+            record.finish(RunStatus.FAILED, int(ExitStatus.FAILURE), fail_trace=trace)
+            raise
+
+    def _run(self, record: RunRecord) -> ExitStatus:
         try:
             probe = probe_environment(self._cfg)
         except ComponentFailedError as error:

@@ -50,6 +50,7 @@ class Library:
         self._lock = threading.Lock()
         self._listed: list[Experiment] = []
         self._listed_at: float | None = None
+        self._lineages: dict[Path, tuple[int, dict[str, Any]]] = {}
         self._series: OrderedDict[Path, Series] = OrderedDict()
 
     def experiments(self) -> list[Experiment]:
@@ -103,8 +104,16 @@ class Library:
         return self._series_of(experiment.path).tags()
 
     def lineage(self, experiment: Experiment) -> dict[str, Any] | None:
-        """The history of its population; None if it has none."""
-        return read_lineage(experiment.path).to_json() if has_lineage(experiment.path) else None
+        """The history of its population; None if it has none. Read again when it has grown."""
+        path = experiment.path
+        if not has_lineage(path):
+            return None
+        size = (path / EVENTS_FILE).stat().st_size
+        known_size, lineage = self._lineages.get(path, (-1, {}))
+        if size != known_size:
+            lineage = read_lineage(path).to_json()
+            self._lineages[path] = size, lineage
+        return lineage
 
     def log(self, experiment: Experiment) -> str:
         """The end of its log, or of what it printed."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sample_factory.processes.channels import ReportPipe
+from sample_factory.processes.offspring import Descendant, descendants, end_survivors
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from sample_factory.processes.stacks import StackFile
 from sample_factory.processes.worker import WorkerFailed, WorkerSpec, WorkerStarted, run_worker
@@ -29,6 +30,7 @@ log = logging.getLogger("sample_factory")
 
 FIRST_BACK_OFF_SEC = 0.5
 LONGEST_BACK_OFF_SEC = 30.0
+OFFSPRING_LOOK_SEC = 1.0
 LONGEST_CHECK_GAP_SEC = 5.0  # between two checks; after a longer one the supervisor itself was stopped
 
 
@@ -86,6 +88,7 @@ class _Worker:
     failure: WorkerFailed | None = None
     stack: str = ""
     silence_reported: bool = False
+    offspring: frozenset[Descendant] = frozenset()
 
     @property
     def alive(self) -> bool:
@@ -103,7 +106,7 @@ class Supervisor:
     def __post_init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._last_words: list[Any] = []  # reports of workers that have died since
-        self._last_check = self._watching_since = time.monotonic()
+        self._last_check = self._watching_since = self._next_look = time.monotonic()
         self._life_signs = SharedArrays(
             {
                 "heartbeats": ArraySpec((self.max_workers,), "float64"),
@@ -172,6 +175,10 @@ class Supervisor:
             # The machine was suspended, or this process stopped: the workers' silence means nothing.
             self._watching_since = now
         self._last_check = now
+        if now >= self._next_look:
+            self._next_look = now + OFFSPRING_LOOK_SEC
+            for worker in self._workers.values():
+                self._note_offspring(worker)
         for worker in self._workers.values():
             if worker.restart_at is not None:
                 if self.clock() >= worker.restart_at:
@@ -197,11 +204,26 @@ class Supervisor:
             return
         worker.stack = self.stack_of(worker.spec.name)
         log.error("%s has been stuck for %.0f s; its stack:\n%s", worker.spec.name, silent, worker.stack)
+        self._kill(worker)
+
+    def _note_offspring(self, worker: _Worker) -> None:
+        if worker.alive:
+            worker.offspring = descendants(worker.process.pid)
+
+    def _kill(self, worker: _Worker) -> None:
+        self._note_offspring(worker)
         worker.process.kill()
         worker.process.join(5.0)
+        self._end_offspring(worker)
+
+    def _end_offspring(self, worker: _Worker) -> None:
+        if survivors := end_survivors(worker.offspring):
+            log.warning("Killed the processes %s that %s has left behind.", survivors, worker.spec.name)
+        worker.offspring = frozenset()
 
     def _bury(self, worker: _Worker) -> Death:
         self._last_words += self._drain(worker)  # above all why it failed
+        self._end_offspring(worker)
         worker.deaths += 1
         exit_code = worker.process.exitcode
         worker.process.close()
@@ -258,9 +280,9 @@ class Supervisor:
             if worker.alive:
                 reason = f"{worker.spec.name} did not stop within {timeout:.0f} s and is killed"
                 log.warning("%s", reason)
-                worker.process.kill()
-                worker.process.join(5.0)
+                self._kill(worker)
                 yield WorkerFailed(worker.spec.name, reason, "")
+            self._end_offspring(worker)
             if worker.pipe is not None:
                 yield from self._drain(worker)
 

@@ -6,6 +6,7 @@ import ctypes
 import os
 import random
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,15 @@ class SpeaksAndDies(Toy):
     def poll(self, timeout: float) -> None:
         self.context.reporter.send("last words")
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class StartsAGame(Toy):
+    """Has a child process that does not mind its parent's death."""
+
+    def __init__(self, context: WorkerContext):
+        super().__init__(context)
+        self.game = subprocess.Popen(["sleep", "1000"])
+        context.reporter.send(("game", self.game.pid))
 
 
 class StuckInPoll(Toy):

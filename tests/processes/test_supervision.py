@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sample_factory.processes import supervision
+from sample_factory.processes import offspring, supervision
 from sample_factory.processes.supervision import Death, Supervisor
 from sample_factory.processes.worker import WorkerFailed, WorkerSpec, WorkerStarted
 from tests.processes import children
@@ -183,6 +183,27 @@ def test_a_worker_killed_because_it_would_not_stop_is_reported(watch: Watch) -> 
     watch.until(watch.supervisor.all_started)
     reports = list(watch.supervisor.stop(["worker"], 0.5))
     assert WorkerFailed("worker", "worker did not stop within 0 s and is killed", "") in reports
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+def test_a_game_does_not_outlive_its_worker(watch: Watch, end: str) -> None:
+    watch.start(children.StartsAGame)
+    watch.until(watch.supervisor.all_started)
+    (game,) = [report[1] for report in watch.reports if isinstance(report, tuple) and report[0] == "game"]
+    watch.until(lambda: watch.supervisor._workers["worker"].offspring)
+    assert is_running(game)
+    if end == "killed":
+        os.kill(watch.supervisor.pids()["worker"], signal.SIGKILL)
+        watch.until_death()
+    else:
+        watch.supervisor.stop_all(30.0)
+    watch.until(lambda: not is_running(game))
+
+
+def test_another_process_that_was_given_the_number_of_a_dead_one_is_left_alone() -> None:
+    (me,) = [process for process in offspring.descendants(os.getppid()) if process.pid == os.getpid()]
+    stranger = offspring.Descendant(me.pid, me.started - 1)
+    assert offspring.end_survivors(frozenset({stranger})) == []
 
 
 def test_a_worker_stuck_while_it_is_built_has_a_limit_of_its_own(watch: Watch) -> None:

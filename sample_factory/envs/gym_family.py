@@ -70,7 +70,7 @@ def _quiet(spec: EnvSpec) -> AbstractContextManager[None]:
     """Keeps MuJoCo's remarks about its models out of the working directory."""
     if not str(spec.entry_point).startswith("gymnasium.envs.mujoco"):
         return nullcontext()
-    from sample_factory.envs.mujoco.env import quiet_model_compiler
+    from sample_factory.envs.mujoco_remarks import quiet_model_compiler
 
     return quiet_model_compiler()
 

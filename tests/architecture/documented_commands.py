@@ -86,10 +86,14 @@ def commands_of(page: Path) -> Iterator[Command]:
             if pending.endswith("\\"):
                 pending = pending[:-1]
                 continue
-            words = shlex.split(pending, comments=True)
+            words = _without_redirection(shlex.split(pending, comments=True))
             if words:
                 yield _command(page, number + offset, words)
             pending = ""
+
+
+def _without_redirection(words: list[str]) -> list[str]:
+    return words[: words.index(">")] if ">" in words else words
 
 
 def saved_scripts(page: Path) -> dict[str, str]:
@@ -117,7 +121,10 @@ def _command(page: Path, line: int, words: list[str]) -> Command:
 def check(command: Command) -> None:
     """Fails if the program a command calls would not understand it."""
     if command.module in TRAINING:
-        assert validate(parse_args(list(command.arguments))) == []
+        # A file of settings is what another command wrote, and it may say which environment is meant.
+        typed = [a for a in command.arguments if not a.startswith("--cfg_file=")]
+        given = [] if len(typed) == len(command.arguments) else ["--env=gym_CartPole-v1"]
+        assert validate(parse_args([*given, *typed])) == []
     elif command.module == ENJOYING:
         parse_args(list(command.arguments), evaluation=True)
     elif command.module == BENCHMARK and command.arguments[:1] == ("wrap",):

@@ -1,23 +1,19 @@
 """Makes one gymnasium MuJoCo task by its id, with bounded actions and its time limit.
 
-Used by the MuJoCo family; the gymnasium family takes `quiet_model_compiler` from here.
+Used by the MuJoCo family.
 Invariant: the task never sees an action outside its bounds, so control costs are those of what was done.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import gymnasium
 import mujoco
 
+from sample_factory.envs.mujoco_remarks import quiet_model_compiler
 from sample_factory.envs.wrappers import ClipActions, SkipFrames, TimeLimit
-
-log = logging.getLogger(__name__)
 
 
 def make_task(env_id: str, frameskip: int, render_mode: str | None) -> gymnasium.Env:
@@ -40,17 +36,3 @@ def _follow_the_body(task: Any) -> None:
     camera = mujoco.mj_name2id(task.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
     if camera >= 0:
         task.mujoco_renderer.camera_id = camera
-
-
-@contextmanager
-def quiet_model_compiler() -> Iterator[None]:
-    """Keeps remarks about gymnasium's model files off the screen.
-
-    MuJoCo also appends them to a file in the working directory, once for every environment made.
-    """
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda text: log.debug("MuJoCo: %s", text))
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)

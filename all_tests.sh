@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./setup_environment.sh
-install_debian_packages tmux slurm-wlm munge
+install_debian_packages tmux slurm-wlm munge chromium chromium-driver
 install all,dev
 
 fast=()

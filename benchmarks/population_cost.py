@@ -2,8 +2,8 @@
 
     python benchmarks/population_cost.py --policies 1 4 --seconds 30 --repeats 3 -- --env=gym_CartPole-v1 ...
 
-Runs the sessions in turn, so that a drift of the machine hits all alike, and prints the medians and their ratio.
-What stands after `--` are training flags, the same for all sessions.
+Runs the sessions in turn, so that a drift of the machine hits all alike, and prints the medians and their
+ratio. What stands after `--` are training flags, the same for all sessions.
 """
 
 from __future__ import annotations

@@ -19,7 +19,13 @@ VERBS = {
         "let the policies of two experiments play against each other",
     ),
     "run": ("sample_factory.runner.run", "launch many experiments"),
+    "ls": ("sample_factory.experiments.ls", "list experiments with their scores"),
+    "status": ("sample_factory.experiments.status", "what is running, how fast, and the last errors"),
+    "plot": ("sample_factory.experiments.plot", "learning curves, or the lineage of a population, as files"),
+    "dashboard": ("sample_factory.experiments.dashboard.serve", "a page that shows all experiments, live"),
     "tb": ("sample_factory.tb", "open TensorBoard on the experiments that match a mask"),
+    "tune": ("sample_factory.tune.__main__", "search settings with several seeds, and confirm the best"),
+    "bench": ("sample_factory.bench.__main__", "measure the system itself: how fast it is, what it survives"),
     "benchmark": ("sample_factory.benchmark.__main__", "compare algorithms with sound statistics"),
 }
 

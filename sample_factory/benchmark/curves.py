@@ -75,6 +75,19 @@ class AlignedCurves:
 
         return band(statistic, [np.arange(len(self.values), dtype=np.float64)], settings=settings)
 
+    def spread(
+        self, kind: str, settings: Bootstrap, *, use_iqm: bool = False
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Pointwise bounds: the "interval" above, "std" around the mean, or the "range" of all seeds."""
+        if len(self.values) < 2 or kind not in ("interval", "std", "range"):
+            return None
+        if kind == "range":
+            return self.values.min(axis=0), self.values.max(axis=0)
+        if kind == "std":
+            deviation = self.values.std(axis=0)
+            return self.mean - deviation, self.mean + deviation
+        return self.interval(settings, use_iqm=use_iqm)
+
 
 def read_curve(path: Path, tag: str | None = None, policy: int = 0) -> Curve | None:
     """The curve of a run, of the first tag that it has; None if it has none.
@@ -134,14 +147,24 @@ def smoothed(values: np.ndarray, window: int) -> np.ndarray:
 
 def _curve(records: Sequence[dict[str, Any]], tag: str) -> Curve:
     times = np.array([record["time"] for record in records], dtype=np.float64)
-    gaps = np.diff(times, prepend=times[0])
-    elapsed = np.cumsum(np.where(gaps > _LONGEST_GAP_SEC, 0.0, gaps))
     with_tag = np.array([record.get(tag) is not None for record in records])
-    seconds = elapsed[with_tag]
     points = [record for record in records if record.get(tag) is not None]
     steps = np.array([record["env_steps"] for record in points], dtype=np.float64)
     values = np.array([record[tag] for record in points], dtype=np.float64)
-    # A run resumed from an older checkpoint repeats some frames: the later attempt counts.
+    return rising_curve(steps, active_seconds(times)[with_tag], values)
+
+
+def active_seconds(times: np.ndarray) -> np.ndarray:
+    """Seconds of training at each moment of a run's unix times; pauses between attempts do not count."""
+    gaps = np.diff(times, prepend=times[:1])
+    return np.cumsum(np.where(gaps > _LONGEST_GAP_SEC, 0.0, gaps))
+
+
+def rising_curve(steps: np.ndarray, seconds: np.ndarray, values: np.ndarray) -> Curve:
+    """A curve of points in the order they were written.
+
+    A run resumed from an older checkpoint repeats some frames: the later attempt counts.
+    """
     kept = np.minimum.accumulate(steps[::-1])[::-1] == steps
     last_of_step = np.append(np.diff(steps[kept]) > 0, True)
     return Curve(steps[kept][last_of_step], seconds[kept][last_of_step], values[kept][last_of_step])

@@ -85,6 +85,11 @@ def render(summary: Summary, *, title: str, figures: bool, options: CurveOptions
     parts += _details(summary)
     parts += _status(summary)
     parts += ["<h2>How to reproduce</h2>", _list(provenance(summary), "facts"), _raw(summary)]
+    return page(title, parts)
+
+
+def page(title: str, parts: Sequence[str]) -> str:
+    """A self-contained page with our look; the parts are markup already."""
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
@@ -92,6 +97,12 @@ def render(summary: Summary, *, title: str, figures: bool, options: CurveOptions
         f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style></head>\n"
         f"<body>\n{body}\n<script>{_SORT}</script>\n</body>\n</html>\n"
     )
+
+
+def figure(kind: str, title: str, caption: str, svg: str) -> str:
+    """A figure with its heading; ids are made unique, because one page holds several SVGs."""
+    svg = svg.replace('id="', f'id="{kind}-').replace('"#', f'"#{kind}-').replace("url(#", f"url(#{kind}-")
+    return f'<h2>{title}</h2>\n<p class="caption">{caption}</p>\n<figure id="{kind}">{svg}</figure>'
 
 
 def _headline(summary: Summary) -> list[str]:
@@ -113,13 +124,7 @@ def _figures(summary: Summary, options: CurveOptions) -> list[str]:
             svg = plots.to_svg(plots.draw(kind, summary, options))
         except NothingToDrawError:
             continue
-        # One page holds several SVGs, whose ids must not meet.
-        svg = (
-            svg.replace('id="', f'id="{kind}-').replace('"#', f'"#{kind}-').replace("url(#", f"url(#{kind}-")
-        )
-        parts.append(
-            f'<h2>{title}</h2>\n<p class="caption">{caption}</p>\n<figure id="{kind}">{svg}</figure>'
-        )
+        parts.append(figure(kind, title, caption, svg))
     return parts
 
 

@@ -8,16 +8,17 @@ Invariant: matplotlib is imported when a figure is drawn, never before, and its 
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sample_factory.benchmark import figure_style as style
+from sample_factory.benchmark.curve_panels import CurveOptions, draw_panels
 from sample_factory.benchmark.curves import AlignedCurves, align, read_curve
 from sample_factory.benchmark.errors import BenchmarkError
 from sample_factory.benchmark.statistics.aggregates import performance_profile
@@ -29,32 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MISSING_MATPLOTLIB = "Plots need matplotlib: pip install 'sample-factory-rebuilt[plot]'"
-
-# Okabe and Ito's colours, which people with colour blindness tell apart; black is for more.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800")
-_GRAY = "#888888"
-_PANEL = (4.2, 3.0)
 _THRESHOLDS = 101
-_LONG_SEC = 3 * 3600.0
-_CURVE_REPS = 300  # a band of 200 points needs no 2000 replicates to look the same
-
-
-@dataclass(frozen=True)
-class CurveOptions:
-    """How curves are drawn.
-
-    Attributes:
-        axis: "env_steps" or "train_seconds".
-        tag: which values; None takes what runs are ranked by.
-        use_iqm: the IQM over seeds instead of the mean.
-        window: smoothing; 1 is none.
-    """
-
-    axis: str = "env_steps"
-    tag: str | None = None
-    use_iqm: bool = False
-    window: int = 1
 
 
 class NothingToDrawError(BenchmarkError):
@@ -68,8 +44,7 @@ def draw(kind: str, summary: Summary, options: CurveOptions | None = None) -> Fi
         BenchmarkError: matplotlib is missing.
         NothingToDrawError: the runs lack the data.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise BenchmarkError(MISSING_MATPLOTLIB)
+    style.need_matplotlib()
     return KINDS[kind](summary, options or CurveOptions())
 
 
@@ -88,26 +63,15 @@ def to_svg(figure: Figure) -> str:
 
 def draw_curves(summary: Summary, options: CurveOptions) -> Figure:
     """Learning curves, one panel per environment."""
-    aligned = {
-        (cell.algo, cell.env): curves
-        for cell in summary.cells
-        if (curves := cell_curves(cell, options)) is not None
-    }
-    if not aligned:
+    panels: dict[str, dict[str, AlignedCurves]] = {}
+    for env in summary.envs:
+        cells = [cell for cell in summary.cells if cell.env == env]
+        lines = {cell.algo: curves for cell in cells if (curves := cell_curves(cell, options)) is not None}
+        if lines:
+            panels[env] = lines
+    if not panels:
         raise NothingToDrawError("no run has a metrics.jsonl with learning curves.")
-    envs = [env for env in summary.envs if any(key[1] == env for key in aligned)]
-    unit = _x_unit(aligned.values(), options.axis)
-    figure, panels = _grid(len(envs), columns=2 if len(envs) == 4 else 3)
-    for panel, env in zip(panels, envs, strict=True):
-        for algo in summary.algos:
-            if (algo, env) in aligned:
-                _draw_curve(panel, summary, algo, aligned[algo, env].scaled(unit.size), options)
-        _label(panel, title=env, xlabel=unit.name)
-        if unit.size == 1.0:
-            panel.xaxis.set_major_formatter(_engineering())
-    panels[0].set_ylabel(options.tag or "episode reward")
-    _legend(figure, summary)
-    return figure
+    return draw_panels(panels, summary.algos, replace(options, bootstrap=summary.options.bootstrap))
 
 
 def draw_efficiency(summary: Summary, options: CurveOptions) -> Figure:
@@ -123,7 +87,7 @@ def draw_aggregates(summary: Summary, _options: CurveOptions) -> Figure:
             "scores of several environments have no common scale; pass --normalize=minmax."
         )
     height = 1.2 + 0.42 * len(summary.algos)
-    figure, panels = _grid(len(entries), columns=len(entries), panel=(2.6, height))
+    figure, panels = style.grid(len(entries), columns=len(entries), panel=(2.6, height))
     for column, panel in enumerate(panels):
         for row, algo in enumerate(summary.algos):
             if summary.aggregates[algo]:
@@ -134,7 +98,7 @@ def draw_aggregates(summary: Summary, _options: CurveOptions) -> Figure:
         _rows(panel, summary.algos if column == 0 else [""] * len(summary.algos))
         metric = entries[column].metric
         better = "lower is better" if metric == "Optimality gap" else "higher is better"
-        _label(panel, title=metric, xlabel=f"{_score_name(summary)}, {better}")
+        style.label(panel, title=metric, xlabel=f"{_score_name(summary)}, {better}")
     return figure
 
 
@@ -148,7 +112,7 @@ def draw_profile(summary: Summary, _options: CurveOptions) -> Figure:
     everything = np.concatenate([task for per_algo in tasks.values() for task in per_algo])
     margin = 0.05 * (float(np.ptp(everything)) or 1.0)
     thresholds = np.linspace(everything.min() - margin, everything.max() + margin, _THRESHOLDS)
-    figure, (panel,) = _grid(1, panel=(6.0, 3.6))
+    figure, (panel,) = style.grid(1, panel=(6.0, 3.6))
     for algo, per_algo in tasks.items():
         colour = _colour(summary, algo)
         panel.plot(
@@ -161,9 +125,9 @@ def draw_profile(summary: Summary, _options: CurveOptions) -> Figure:
                 settings=summary.options.bootstrap,
             )
             panel.fill_between(thresholds, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
-    _label(panel, xlabel=f"{_score_name(summary)} τ", ylabel="share of runs with score > τ")
+    style.label(panel, xlabel=f"{_score_name(summary)} τ", ylabel="share of runs with score > τ")
     panel.set_ylim(-0.02, 1.02)
-    _legend(figure, summary)
+    style.legend(figure, summary.algos)
     return figure
 
 
@@ -174,7 +138,7 @@ def draw_improvement(summary: Summary, _options: CurveOptions) -> Figure:
         raise NothingToDrawError(
             "the probability of improvement needs two algorithms on the same environment."
         )
-    figure, (panel,) = _grid(1, panel=(6.0, 1.2 + 0.42 * len(pairs)))
+    figure, (panel,) = style.grid(1, panel=(6.0, 1.2 + 0.42 * len(pairs)))
     for row, (first, second) in enumerate(pairs):
         envs = _shared(summary, first, second)
         x, y = (
@@ -185,9 +149,9 @@ def draw_improvement(summary: Summary, _options: CurveOptions) -> Figure:
         value = float(probability_of_improvement(x, y))
         _bar(panel, row, value, (bounds.low, bounds.high), _colour(summary, first))
     _rows(panel, [f"{first} > {second}" for first, second in pairs])
-    panel.axvline(0.5, color=_GRAY, linewidth=1, linestyle="--")
+    panel.axvline(0.5, color=style.GRAY, linewidth=1, linestyle="--")
     panel.set_xlim(-0.02, 1.02)
-    _label(panel, xlabel="probability that a run of the first beats one of the second")
+    style.label(panel, xlabel="probability that a run of the first beats one of the second")
     return figure
 
 
@@ -197,7 +161,7 @@ def draw_throughput(summary: Summary, _options: CurveOptions) -> Figure:
     if not cells:
         raise NothingToDrawError("no run has recorded its frames per second.")
     envs = [env for env in summary.envs if any(cell.env == env for cell in cells)]
-    figure, (panel,) = _grid(1, panel=(6.0, 1.2 + 0.36 * len(envs)))
+    figure, (panel,) = style.grid(1, panel=(6.0, 1.2 + 0.36 * len(envs)))
     spread = 0.6 / len(summary.algos)
     for cell in cells:
         row = envs.index(cell.env) + (summary.algos.index(cell.algo) - (len(summary.algos) - 1) / 2) * spread
@@ -207,9 +171,9 @@ def draw_throughput(summary: Summary, _options: CurveOptions) -> Figure:
         panel.plot([float(np.mean(speeds))], [row], "|", color=colour, markersize=12, markeredgewidth=2.5)
     _rows(panel, envs)
     panel.set_xlim(left=0)
-    panel.xaxis.set_major_formatter(_engineering())
-    _label(panel, xlabel="frames per second (each run, and their mean)")
-    _legend(figure, summary)
+    panel.xaxis.set_major_formatter(style.engineering())
+    style.label(panel, xlabel="frames per second (each run, and their mean)")
+    style.legend(figure, summary.algos)
     return figure
 
 
@@ -231,45 +195,6 @@ def cell_curves(cell: Cell, options: CurveOptions) -> AlignedCurves | None:
     return align(curves, options.axis, options.window) if curves else None
 
 
-class _Unit(NamedTuple):
-    name: str
-    size: float
-
-
-def _x_unit(curves: Iterable[AlignedCurves], axis: str) -> _Unit:
-    if axis == "env_steps":
-        return _Unit("frames", 1.0)
-    longest = max(float(curve.x[-1]) for curve in curves)
-    return _Unit("hours", 3600.0) if longest > _LONG_SEC else _Unit("minutes", 60.0)
-
-
-def _draw_curve(
-    panel: Axes, summary: Summary, algo: str, curves: AlignedCurves, options: CurveOptions
-) -> None:
-    colour = _colour(summary, algo)
-    panel.plot(curves.x, curves.iqm if options.use_iqm else curves.mean, color=colour)
-    settings = replace(summary.options.bootstrap, reps=min(summary.options.bootstrap.reps, _CURVE_REPS))
-    bounds = curves.interval(settings, use_iqm=options.use_iqm)
-    if bounds is not None:
-        panel.fill_between(curves.x, *bounds, color=colour, alpha=0.15, linewidth=0)
-
-
-def _grid(count: int, columns: int = 3, panel: tuple[float, float] = _PANEL) -> tuple[Figure, list[Axes]]:
-    from matplotlib.figure import Figure
-
-    columns = min(count, columns)
-    rows = math.ceil(count / columns)
-    figure = Figure(figsize=(panel[0] * columns, panel[1] * rows), dpi=150, layout="constrained")
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for unused in panels[count:]:
-        unused.set_visible(False)
-    for used in panels[:count]:
-        used.grid(alpha=0.25)
-        used.use_sticky_edges = False  # bars would touch the axis
-        used.spines[["top", "right"]].set_visible(False)
-    return figure, panels[:count]
-
-
 def _bar(panel: Axes, row: int, value: float, bounds: tuple[float, float], colour: str) -> None:
     if all(math.isfinite(bound) for bound in bounds):
         panel.barh(row, bounds[1] - bounds[0], left=bounds[0], height=0.55, color=colour, alpha=0.3)
@@ -282,27 +207,8 @@ def _rows(panel: Axes, names: Sequence[str]) -> None:
     panel.grid(axis="y", visible=False)
 
 
-def _label(panel: Axes, title: str = "", xlabel: str = "", ylabel: str = "") -> None:
-    panel.set_title(title, fontsize=11)
-    panel.set_xlabel(xlabel, fontsize=9)
-    if ylabel:
-        panel.set_ylabel(ylabel, fontsize=9)
-    panel.tick_params(labelsize=8)
-
-
-def _legend(figure: Figure, summary: Summary) -> None:
-    if len(summary.algos) == 1:
-        return
-    from matplotlib.lines import Line2D
-
-    lines = [Line2D([], [], color=_colour(summary, algo), linewidth=2) for algo in summary.algos]
-    figure.legend(
-        lines, summary.algos, loc="outside upper center", ncols=min(4, len(lines)), frameon=False, fontsize=9
-    )
-
-
 def _colour(summary: Summary, algo: str) -> str:
-    return _COLOURS[summary.algos.index(algo) % len(_COLOURS)]
+    return style.colour(summary.algos, algo)
 
 
 def _score_name(summary: Summary) -> str:
@@ -311,9 +217,3 @@ def _score_name(summary: Summary) -> str:
 
 def _shared(summary: Summary, first: str, second: str) -> list[str]:
     return [env for env in summary.envs if summary.cell(first, env) and summary.cell(second, env)]
-
-
-def _engineering() -> Any:
-    from matplotlib.ticker import EngFormatter
-
-    return EngFormatter(sep="")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sample_factory.config import settings_experiment
+from sample_factory.config.cfg_files import with_cfg_file
 from sample_factory.config.config import Config
 from sample_factory.config.errors import ConfigError, report_and_exit
 from sample_factory.config.families import lookup_family
@@ -89,9 +90,9 @@ def parse_args(
         evaluation: whether the flags for evaluating a trained policy exist.
         parser: the result of `arg_parser`, possibly with flags added.
     """
-    argv = _arguments(argv)
+    argv = list(sys.argv[1:] if argv is None else argv)
     parser = parser or arg_parser(argv, evaluation)
-    tokens = _without_aliases(argv, parser)
+    tokens = _without_aliases(_arguments(argv), parser)
     cfg, unknown = parser.parse_known_args(tokens, Config())
     if vars(cfg).pop("help", False):
         parser.print_help()
@@ -114,7 +115,11 @@ def default_cfg(algo: str = "APPO", env: str = NO_FAMILY, experiment: str = "tes
 
 
 def _arguments(argv: Sequence[str] | None) -> list[str]:
-    return list(sys.argv[1:] if argv is None else argv)
+    """The command line with what `--cfg_file` holds; a wrong file ends the program like a wrong flag."""
+    try:
+        return with_cfg_file(sys.argv[1:] if argv is None else argv)
+    except ConfigError as error:
+        report_and_exit(error)
 
 
 def _first_pass(argv: list[str]) -> Config:

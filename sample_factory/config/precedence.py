@@ -18,11 +18,12 @@ AUTO_RECURRENCE = -1
 
 # Where the files are and how this program was started are facts about now: an experiment that was copied to
 # another machine says where it used to be, and one that was overwritten once must not be overwritten again.
-_NEVER_FROM_FILE = (
+NEVER_FROM_FILE = (
     "train_dir",
     "experiments_root",
     "experiment",
     "restart_behavior",
+    "autotune",
     "command_line",
     "cli_args",
     "git_hash",
@@ -33,7 +34,7 @@ _NEVER_FROM_FILE = (
 def merge_with_saved(cfg: Config, saved: Mapping[str, Any]) -> Config:
     """The configuration of a session that continues, or evaluates, an experiment with these saved values."""
     parsed = cfg.to_dict()
-    of_this_run = {name: parsed[name] for name in _NEVER_FROM_FILE if name in parsed}
+    of_this_run = {name: parsed[name] for name in NEVER_FROM_FILE if name in parsed}
     return with_recurrence(Config.from_dict({**parsed, **saved, **parsed.get("cli_args", {}), **of_this_run}))
 
 

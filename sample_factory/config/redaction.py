@@ -14,6 +14,14 @@ _SECRET_NAME = re.compile(
     r"(^|_)(api_?key|(auth|access)?_?token|secret(_key)?|passw(or)?d|credentials?)$", re.I
 )
 _BLANK = "***"
+_VALUE = r"(?P<value>[^\s\"',}]+)"
+_WRITTEN_SECRETS = (
+    # API_KEY=x, --api_key=x, "api_key": "x"; then --api_key x: "the token expired" is only a sentence.
+    re.compile(rf"(?P<before>(?P<name>[A-Za-z][\w-]*)[\"']?\s*[=:]\s*[\"']?){_VALUE}"),
+    re.compile(rf"(?P<before>--(?P<name>[A-Za-z][\w-]*)\s+[\"']?){_VALUE}"),
+)
+# `Authorization: Bearer x`, and `https://user:x@host`.
+_CARRIED_SECRETS = re.compile(r"(bearer\s+)\S+|(://[^\s/:@]+:)[^\s/@]+(?=@)", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
@@ -40,3 +48,15 @@ def redacted_command_line(argv: list[str], typed: Mapping[str, Any]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         line = line.replace(secret, _BLANK)
     return line
+
+
+def blanked(text: str) -> str:
+    """Text that others wrote, such as logs, without the values of what is named like a secret."""
+    for pattern in _WRITTEN_SECRETS:
+        text = pattern.sub(_blank_value, text)
+    return _CARRIED_SECRETS.sub(lambda match: f"{match[1] or match[2]}{_BLANK}", text)
+
+
+def _blank_value(match: re.Match[str]) -> str:
+    secret = is_secret(match["name"].replace("-", "_"))
+    return f"{match['before']}{_BLANK}" if secret else match[0]

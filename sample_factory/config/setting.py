@@ -41,7 +41,7 @@ class Setting:
         default: the value when nothing else decides; a `DefaultFactory` when it depends on the machine.
         help: what the setting does, one or two sentences.
         choices: the accepted values, if they are few.
-        nargs: `"*"` or `"+"` for space separated lists; `"?"` for a bool that may be typed without a value.
+        nargs: `"*"` or `"+"` for space separated lists; `"?"` if the flag may be typed without a value.
         aliases: other names of the same flag.
         group: who reads it; decides where help and documentation list it.
         minimum: the smallest accepted number.
@@ -49,6 +49,7 @@ class Setting:
         tunable: whether population-based training may change it during a run.
         above: an exclusive lower limit, for numbers that must be positive but have no smallest value.
         below: an exclusive upper limit.
+        bare: what the flag means when it is typed without a value, with `nargs="?"`.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Setting:
     tunable: bool = False
     above: float | None = None
     below: float | None = None
+    bare: Any = True
 
     @property
     def flag(self) -> str:
@@ -115,7 +117,7 @@ class Setting:
         if self.nargs is not None:
             options["nargs"] = self.nargs
         if self.nargs == "?":
-            options["const"] = True
+            options["const"] = self.bare
         return parser.add_argument(self.flag, help=self._help_text().replace("%", "%%"), **options)
 
     def problem_with(self, value: Any) -> str | None:

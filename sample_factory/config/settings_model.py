@@ -147,7 +147,11 @@ _EXECUTION = in_group(
         choices=("auto", "channels_last", "contiguous"),
     ),
     Setting(
-        "compile_model", bool, False, "Compile the network with torch.compile: slower start, then faster."
+        "compile_model",
+        bool,
+        False,
+        "Compile the learner's encoders with torch.compile (needs a C++ compiler): some 20 seconds at the "
+        "start, then about a tenth less time to train on pictures.",
     ),
 )
 

@@ -37,6 +37,13 @@ _WANDB = in_group(
     Setting("wandb_group", str, None, "Weights & Biases: group; None uses the environment's name."),
     Setting("wandb_job_type", str, "SF", "Weights & Biases: job type."),
     Setting("wandb_tags", str, [], "Weights & Biases: tags, separated by spaces.", nargs="*"),
+    Setting(
+        "wandb_save_checkpoints",
+        str,
+        "none",
+        "Weights & Biases: checkpoints to upload; best and all while training, last at its end.",
+        choices=("none", "best", "last", "all"),
+    ),
 )
 
 SETTINGS = _REPORTS + _WANDB

@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from sample_factory.config.setting import Setting, in_group
 
+_SOURCE = in_group(
+    "session",
+    Setting(
+        "cfg_file",
+        str,
+        None,
+        "JSON or YAML file with settings, for example a tuned configuration or the cfg.json of another "
+        "experiment; what is typed beside it wins.",
+    ),
+)
+
 _STOPPING = in_group(
     "session",
     Setting(
@@ -64,6 +75,17 @@ _RUNNING = in_group(
         bool,
         False,
         "Run everything in one process, in a fixed order: repeatable, and a debugger works.",
+    ),
+    Setting(
+        "autotune",
+        str,
+        "off",
+        "Spend a minute on finding fast settings for this machine and environment: number of workers, "
+        "environments and splits, place of inference, learner threads, as far as they were not typed. on "
+        "trains with them, only shows them and the command line to reuse.",
+        choices=("off", "on", "only"),
+        nargs="?",
+        bare="on",
     ),
     Setting(
         "default_niceness",
@@ -162,4 +184,4 @@ _SUPERVISION = in_group(
     ),
 )
 
-SETTINGS = _STOPPING + _RUNNING + _CHECKPOINTS + _SUPERVISION
+SETTINGS = _SOURCE + _STOPPING + _RUNNING + _CHECKPOINTS + _SUPERVISION

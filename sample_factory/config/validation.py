@@ -8,6 +8,8 @@ known to be wrong. Every sentence names the flag and a value that works.
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -142,6 +144,18 @@ def _encoder(cfg: Config) -> str | None:
     return f"--encoder_type={cfg.encoder_type} must be one of {', '.join(_STANDARD_ENCODERS)}."
 
 
+def _autotune(cfg: Config) -> str | None:
+    if cfg.autotune == "off" or not cfg.serial_mode:
+        return None
+    return f"--autotune={cfg.autotune} tunes processes, which --serial_mode=True has not; use --autotune=off."
+
+
+def _compiler(cfg: Config) -> str | None:
+    if not cfg.compile_model or os.environ.get("CXX") or any(map(shutil.which, ("g++", "clang++", "c++"))):
+        return None
+    return "--compile_model=True needs a C++ compiler: install g++, or use --compile_model=False."
+
+
 def _policy_index(cfg: Config) -> str | None:
     if cfg.policy_index < cfg.num_policies:
         return None
@@ -202,6 +216,8 @@ _RULES = (
     _Rule(("pbt_perturb_min", "pbt_perturb_max"), _perturbation),
     _Rule(("lr_adaptive_min", "lr_adaptive_max"), _learning_rate_range),
     _Rule(("encoder_type", "encoder_custom"), _encoder),
+    _Rule(("autotune", "serial_mode"), _autotune),
     _Rule(("policy_index", "num_policies"), _policy_index),
     _Rule(("league_fraction", "async_rl"), _league_needs_draws),
+    _Rule(("compile_model",), _compiler),
 )

@@ -5,9 +5,10 @@ termination; after a time-out one decision later, so that the network values the
 
 Multi-agent environments have `num_agents > 1` (or `is_multiagent = True`, which wins). All arguments and
 results of `reset` and `step` are lists with one entry per agent, and they reset themselves: an entry whose
-`terminated` or `truncated` is set comes with the first observation of that agent's next episode.
+`terminated` or `truncated` is set comes with the first observation of that agent's next episode. What a
+time-out ended on is never seen, so it counts as worth what the last observed state was.
 
-Invariant: `info` keys below, `final_obs` aside, are the only ones the engine reads.
+Invariant: the `info` keys below are the only ones the engine reads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ NUM_FRAMES = "num_frames"  # simulator frames this step consumed; 1 when absent
 TRUE_REWARD = "true_reward"  # at the end of an episode: what reports and PBT rank by; the return when absent
 EXTRA_STATS = "episode_extra_stats"  # at the end of an episode: dict of numbers for the summaries
 IS_ACTIVE = "is_active"  # False: this agent's action had no effect; the step is not trained on
-FINAL_OBS = "final_obs"  # self-resetting envs tell what a time-out ended on; not read by the engine yet
 
 ACTION_MASK = "action_mask"  # observation key: 1 = allowed, one entry per logit
 

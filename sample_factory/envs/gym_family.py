@@ -12,6 +12,7 @@ import copy
 import difflib
 import importlib
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from sample_factory.config.setting import Setting
@@ -32,20 +33,46 @@ log = logging.getLogger(__name__)
 
 def make_gym_env(env_name: str, cfg: Config, env_config: EnvConfig | None, render_mode: str | None) -> Env:
     """A gymnasium environment with its own time limit and nothing that only checks for mistakes."""
+    wanted = find_spec(env_name)
+    try:
+        made_of, env = wanted, _made(wanted, render_mode)
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"--env={env_name} needs a package that is not installed: pip install {error.name}",
+            name=error.name,
+        ) from error
+    except ImportError as error:  # a version that gymnasium lists, but no longer has
+        made_of = newest_version(wanted)
+        if made_of is wanted:
+            raise MissingPackageError(f"--env={env_name} cannot be made: {error}") from error
+        env = _made(made_of, render_mode)
+    if made_of.id not in env_name and (env_config is None or env_config.env_id == 0):  # not in each worker
+        log.warning(
+            "gymnasium has no %s; using its newest version %s.", env_name.removeprefix(PREFIX), made_of.id
+        )
+    return _wrapped(env, frameskip=cfg.get("env_frameskip") or 1, channels_last=_channels_last(cfg))
+
+
+def _made(spec: EnvSpec, render_mode: str | None) -> Env:
     import gymnasium
 
     # gymnasium's checks cost as much as a step of a small environment; the engine keeps the order anyway.
-    spec = copy.deepcopy(find_spec(env_name))
-    if spec.id not in env_name and (env_config is None or env_config.env_id == 0):  # once, not in each worker
-        log.warning(
-            "gymnasium has no %s; using its newest version %s.", env_name.removeprefix(PREFIX), spec.id
-        )
+    spec = copy.deepcopy(spec)
     spec.order_enforce = False
     spec.disable_env_checker = True
     if render_mode is not None:  # not every environment takes it
         spec.kwargs["render_mode"] = render_mode
-    env = gymnasium.make(spec)
-    return _wrapped(env, frameskip=cfg.get("env_frameskip") or 1, channels_last=_channels_last(cfg))
+    with _quiet(spec):
+        return gymnasium.make(spec)
+
+
+def _quiet(spec: EnvSpec) -> AbstractContextManager[None]:
+    """Keeps MuJoCo's remarks about its models out of the working directory."""
+    if not str(spec.entry_point).startswith("gymnasium.envs.mujoco"):
+        return nullcontext()
+    from sample_factory.envs.mujoco_remarks import quiet_model_compiler
+
+    return quiet_model_compiler()
 
 
 def make_gym_vector_env(env_name: str, cfg: Config, num_envs: int) -> VectorEnv | None:
@@ -87,6 +114,14 @@ def find_spec(env_name: str) -> EnvSpec:
     if newest is None or (wanted is not None and wanted > newest):
         raise _unknown(env_name, env_id, list(registry))
     return registry[get_env_id(namespace, name, newest)]
+
+
+def newest_version(spec: EnvSpec) -> EnvSpec:
+    """The same environment in the highest version that is registered."""
+    from gymnasium.envs.registration import find_highest_version, get_env_id, registry
+
+    newest = find_highest_version(spec.namespace, spec.name)
+    return registry[get_env_id(spec.namespace, spec.name, newest)]
 
 
 def _import_registering_module(module: str, env_name: str) -> None:

@@ -18,7 +18,7 @@ from gymnasium import spaces
 from sample_factory.envs.contract import EnvConfig, agents_of
 from sample_factory.envs.observations import EncodedObservations, needs_encoding
 from sample_factory.envs.registry import EnvFamily, MissingPackageError, family_for
-from sample_factory.envs.spaces import check_action_space
+from sample_factory.envs.spaces import UnsupportedSpaceError, check_action_space
 from sample_factory.envs.wrappers import EnvWrapper, layer_attribute
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ def make_env(
         raise _missing(family, env_name, package or family.package) from error
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingPackageError(f"--env={env_name} cannot be made: {error}") from error
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise UnsupportedSpaceError(
+            f"--env={env_name} is a {type(env).__name__}, many environments in one: give its constructor an "
+            "argument num_envs, and it is stepped as one."
+        )
     return _with_supported_spaces(_with_agents(env), env_name)
 
 

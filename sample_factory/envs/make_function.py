@@ -1,7 +1,8 @@
 """Calls constructors of environments written for older signatures in one way.
 
 v1 calls `make(full_env_name, cfg=..., env_config=...)`, later versions add `render_mode=...`. The registry
-adapts what users register, so that everything behind it may pass all four.
+adapts what users register, so that everything behind it may pass all four. A constructor with an argument
+`num_envs` makes vectorised environments, which are stepped as one.
 
 Invariant: an adapted function pickles whenever the user's function does.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 MakeEnv = Callable[[str, "Config", "EnvConfig | None", "str | None"], Any]
 
 _OPTIONAL = ("cfg", "env_config", "render_mode")
+NUM_ENVS = "num_envs"
 
 
 @dataclass(frozen=True)
@@ -63,3 +66,35 @@ def adapt_make_function(function: Callable[..., Any]) -> AdaptedMakeFunction:
         named |= {"cfg", "env_config"} & set(unclaimed)
     by_name = tuple(key for key in _OPTIONAL if key in named and key not in by_position)
     return AdaptedMakeFunction(function, tuple(by_position), by_name)
+
+
+@dataclass(frozen=True)
+class VectorMakeFunction:
+    """A user's constructor of vectorised environments, as a family's `make_vector_env`."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, name: str, cfg: Config, num_envs: int) -> Any:
+        """`num_envs` copies that step in one call."""
+        return adapt_make_function(partial(self.function, num_envs=num_envs))(name, cfg, None, None)
+
+
+@dataclass(frozen=True)
+class SingleOfVectorFunction:
+    """The same constructor as a family's `make_env`: one copy, for reading spaces and for evaluation."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, name: str, cfg: Config, env_config: EnvConfig | None, render_mode: str | None) -> Any:
+        """A batch of one as an ordinary environment."""
+        from sample_factory.envs.batched import FirstOfBatch, as_batched
+
+        make = adapt_make_function(partial(self.function, num_envs=1))
+        return FirstOfBatch(as_batched(make(name, cfg, env_config, render_mode)), render_mode)
+
+
+def makes_vectors(function: Callable[..., Any]) -> bool:
+    """Whether a user's constructor asks how many copies it shall make."""
+    return (
+        not isinstance(function, AdaptedMakeFunction) and NUM_ENVS in inspect.signature(function).parameters
+    )

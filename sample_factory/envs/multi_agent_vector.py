@@ -12,7 +12,7 @@ import numpy as np
 
 from sample_factory.envs.contract import IS_ACTIVE, NUM_FRAMES, TrainingInfo, agents_of, find_interface
 from sample_factory.envs.replacement import Replacements
-from sample_factory.envs.roles import roles_of
+from sample_factory.envs.roles import action_spaces
 from sample_factory.envs.vector import EpisodeSums, ObsRows, VectorStep, shape_rewards, tell_policies
 
 
@@ -120,17 +120,16 @@ class MultiAgentVector:
 
     def warm_up(self, steps: Sequence[int], rows: ObsRows, beat: Callable[[], None]) -> None:
         """See `EnvVector`."""
-        for i, (env, count) in enumerate(zip(self.envs, steps, strict=True)):
+        for i, count in enumerate(steps):
             beat()
             observations = None
-            roles = roles_of(env)
-            choices = [
-                env.action_space if roles is None else roles.action_space_of(agent)
-                for agent in range(self.agents_per_env)
-            ]
             for _ in range(count):
-                actions = [space.sample() for space in choices]
-                observations, *_ = env.step(actions)
+                env = self.envs[i]
+                actions = [space.sample() for space in action_spaces(env)]
+                try:
+                    observations, *_ = env.step(actions)
+                except Exception as error:  # noqa: BLE001  simulators raise anything
+                    observations = self._replace_env(i, error)
             if observations is not None:
                 self._write(i, observations, rows, 0)
 

@@ -1,7 +1,8 @@
 """Records episodes to disk: the frames as PNG files and the actions as JSON.
 
-Evaluation wraps an environment with `Recording` when `--record_to` is given. Directories are called
-`ep_000_p0`, and get the episode's reward as a suffix once it is known: `ep_000_p0_r12.50`.
+The Doom and DeepMind Lab families wrap the first environment of a session with `Recording` when `--record_to`
+is given; environments of one's own may do the same. Directories are called `ep_000_p0`, and get the episode's
+reward as a suffix once it is known: `ep_000_p0_r12.50`.
 
 Invariant: a directory with a reward in its name is complete.
 """

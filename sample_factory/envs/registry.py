@@ -18,7 +18,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sample_factory.envs.families import BUILT_IN_FAMILIES
-from sample_factory.envs.make_function import MakeEnv, adapt_make_function
+from sample_factory.envs.make_function import (
+    MakeEnv,
+    SingleOfVectorFunction,
+    VectorMakeFunction,
+    adapt_make_function,
+    makes_vectors,
+)
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -90,12 +96,7 @@ class EnvRegistry:
     ) -> None:
         """Registers a family under v1's argument names; registering a prefix again replaces it."""
         self.register_family(
-            EnvFamily(
-                prefix=env_name_prefix,
-                make_env=adapt_make_function(make_env_func),
-                add_flags=add_extra_params_func,
-                override_defaults=override_default_params_func,
-            )
+            _family_of(env_name_prefix, make_env_func, add_extra_params_func, override_default_params_func)
         )
 
     def register_env_deferred(
@@ -162,7 +163,8 @@ def register_env(
 
     Args:
         prefix: such as `"my_env_"`; it wins over a built-in family that matches the same name.
-        make_env_func: `(full_env_name, cfg=None, env_config=None)`, optionally with `render_mode=None`.
+        make_env_func: `(full_env_name, cfg=None, env_config=None)`, optionally with `render_mode=None`; one
+            that also takes `num_envs` returns a gymnasium VectorEnv, which is stepped as one.
         add_extra_params_func: `f(env_name, parser)` that adds flags with `parser.add_argument`.
         override_default_params_func: `f(env_name, parser)` that calls `parser.set_defaults`.
     """
@@ -217,8 +219,21 @@ def _resolve(prefix: str, source: FamilySource) -> EnvFamily:
     if isinstance(found, EnvFamily):
         # The prefix under which it was registered is the one names are matched by.
         return found if found.prefix == prefix else replace(found, prefix=prefix)
-    make_env_func, add_flags, override_defaults = found
-    return EnvFamily(prefix, adapt_make_function(make_env_func), (), {}, add_flags, override_defaults)
+    return _family_of(prefix, *found)
+
+
+def _family_of(
+    prefix: str,
+    make_env_func: Callable[..., Any],
+    add_flags: LegacyCallback | None,
+    override_defaults: LegacyCallback | None,
+) -> EnvFamily:
+    """A family from v1's three functions; what a constructor with `num_envs` makes is stepped as one."""
+    callbacks: dict[str, Any] = {"add_flags": add_flags, "override_defaults": override_defaults}
+    if makes_vectors(make_env_func):
+        single, vector = SingleOfVectorFunction(make_env_func), VectorMakeFunction(make_env_func)
+        return EnvFamily(prefix, single, make_vector_env=vector, **callbacks)
+    return EnvFamily(prefix, adapt_make_function(make_env_func), **callbacks)
 
 
 def _import_attribute(prefix: str, path: str) -> Any:

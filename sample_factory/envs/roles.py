@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from sample_factory.envs.contract import agents_of
 from sample_factory.envs.wrappers import layer_attribute
 
 
@@ -45,6 +46,14 @@ def roles_of(env: Any) -> Roles | None:
     """The roles of an environment made by `make_env`; None when all its agents are alike."""
     found = layer_attribute(env, "roles", None)
     return found if isinstance(found, Roles) else None
+
+
+def action_spaces(env: Any) -> list[spaces.Space[Any]]:
+    """What each agent of an environment may do."""
+    roles, num_agents = roles_of(env), agents_of(env)
+    if roles is None:
+        return [env.action_space] * num_agents
+    return [roles.action_space_of(agent) for agent in range(num_agents)]
 
 
 def role_obs_space(obs_space: spaces.Dict, role: int) -> spaces.Dict:

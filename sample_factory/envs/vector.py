@@ -302,7 +302,10 @@ class SingleAgentVector:
             beat()
             obs = None
             for _ in range(count):
-                obs, _, terminated, truncated, _ = self._apply(i, self.envs[i].action_space.sample())
+                try:
+                    obs, _, terminated, truncated, _ = self._apply(i, self.envs[i].action_space.sample())
+                except Exception as error:  # noqa: BLE001  simulators raise anything
+                    obs, terminated, truncated = self._replace_env(i, error), False, False
                 if terminated or truncated:
                     obs = self._reset_env(i)
             if obs is not None:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from sample_factory.model.cores import make_core
 from sample_factory.model.encoders import make_encoder
 from sample_factory.model.heads import ActionHead
-from sample_factory.model.layers import initialize_weights, make_mlp
+from sample_factory.model.layers import initialize_weights
+from sample_factory.model.mlp import Mlp, linear_side_by_side
 from sample_factory.model.observations import ACTION_MASK_KEY, ObservationPreparation
 from sample_factory.rl.distributions import ActionDistribution, make_distribution
 from sample_factory.rl.normalisation import RunningMeanStd
@@ -54,7 +55,7 @@ class Trunk(nn.Module):
         self.encoder = make_encoder(cfg, obs_space)
         self.core = make_core(cfg, self.encoder.encoder_out_size)
         layers = cfg.decoder_mlp_layers
-        self.decoder = make_mlp(cfg, self.core.out_size, layers) if layers else None
+        self.decoder = Mlp(cfg, self.core.out_size, layers) if layers else None
         self.out_size = layers[-1] if layers else self.core.out_size
 
     def step(self, obs: dict[str, Tensor], state: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,6 +102,12 @@ class ActorCritic(nn.Module):
     def update_obs_normalizers(self, obs: dict[str, Tensor], valids: Tensor | None = None) -> None:
         """Takes raw observations `[B, ...]` or `[N, T, ...]` into the statistics, the valid ones if told."""
         self.observations.update_normalizers(obs, valids)
+
+    def compile_encoders(self) -> None:
+        """Lets torch.compile build the encoders when they are first used; names of weights stay the same."""
+        for module in self.modules():
+            if isinstance(module, Trunk):
+                module.encoder.compile(dynamic=False)
 
     def action_distribution(self, params: Tensor, obs: dict[str, Tensor]) -> ActionDistribution:
         """The distribution over actions, without those that the observation "action_mask" forbids."""
@@ -164,8 +171,9 @@ class SharedActorCritic(ActorCritic):
     def _sequences(self, rows: dict[str, Tensor], states: Tensor, dones: Tensor) -> EvaluateOutput:
         (encodings,) = self._encode(rows, len(dones), self.actor)
         features, core_outputs = self.actor.sequences(encodings, states, dones)
-        values = self.value_head(features).squeeze(-1)
-        return EvaluateOutput(self.action_head(features), values, core_outputs, encodings)
+        params, values = linear_side_by_side(features, self.action_head.linear, self.value_head)
+        params = self.action_head.complete(params)
+        return EvaluateOutput(params, values.squeeze(-1), core_outputs, encodings)
 
 
 class SeparateActorCritic(ActorCritic):

@@ -20,7 +20,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_factory.config.errors import ConfigError
-from sample_factory.model.layers import make_mlp, nonlinearity
+from sample_factory.model.layers import nonlinearity
+from sample_factory.model.mlp import Mlp
 from sample_factory.model.observations import ACTION_MASK_KEY, MAIN_KEY, holds_numbers, image_shape, is_image
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class MlpEncoder(EncoderBase):
         if layer_sizes is None:
             layer_sizes = [cfg.hidden_size] * (2 + cfg.encoder_extra_fc_layers)
         in_size = spaces.flatdim(space)
-        self.fully_connected = make_mlp(cfg, in_size, layer_sizes)
+        self.fully_connected = Mlp(cfg, in_size, layer_sizes)
         self.encoder_out_size = layer_sizes[-1] if layer_sizes else in_size
 
     def forward(self, obs_dict: dict[str, Tensor]) -> Tensor:
@@ -325,4 +326,4 @@ def _image_mlp(cfg: Config, in_size: int) -> tuple[nn.Sequential, int]:
     layer_sizes = cfg.encoder_conv_mlp_layers
     if layer_sizes is None:
         layer_sizes = [cfg.hidden_size] * cfg.encoder_extra_fc_layers
-    return make_mlp(cfg, in_size, layer_sizes), (layer_sizes[-1] if layer_sizes else in_size)
+    return Mlp(cfg, in_size, layer_sizes), (layer_sizes[-1] if layer_sizes else in_size)

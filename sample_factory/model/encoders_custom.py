@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from sample_factory.model.encoders import EncoderBase, make_main_encoder
-from sample_factory.model.layers import make_mlp
+from sample_factory.model.mlp import Mlp
 
 if TYPE_CHECKING:
     from sample_factory.config.config import Config
@@ -39,7 +39,7 @@ class VizdoomEncoder(EncoderBase):
         self.has_measurements = MEASUREMENTS_KEY in obs_space.spaces
         if self.has_measurements:
             num_measurements = spaces.flatdim(obs_space[MEASUREMENTS_KEY])
-            self.measurements = make_mlp(cfg, num_measurements, MEASUREMENTS_LAYERS)
+            self.measurements = Mlp(cfg, num_measurements, MEASUREMENTS_LAYERS)
             self.encoder_out_size += MEASUREMENTS_LAYERS[-1]
 
     def forward(self, obs_dict: dict[str, Tensor]) -> Tensor:

@@ -48,7 +48,10 @@ class ActionHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Parameters `[..., K]` for features `[..., in_size]`."""
-        params: Tensor = self.linear(features)
+        return self.complete(self.linear(features))
+
+    def complete(self, params: Tensor) -> Tensor:
+        """Parameters `[..., K]` for outputs of the Linear layer."""
         if self.log_stddev is not None:
             params = torch.cat((params, self.log_stddev.expand(*params.shape[:-1], -1)), dim=-1)
             if not self._is_in_order:

@@ -7,7 +7,6 @@ leaves recurrent layers, embeddings and free parameters as their constructors ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -29,15 +28,6 @@ def nonlinearity(cfg: Config) -> nn.Module:
             f"--nonlinearity={cfg.nonlinearity} is unknown: use one of {', '.join(ACTIVATIONS)}."
         )
     return ACTIVATIONS[cfg.nonlinearity]()
-
-
-def make_mlp(cfg: Config, in_size: int, layer_sizes: Sequence[int]) -> nn.Sequential:
-    """Fully connected layers, an activation after each; passes its input through when there are none."""
-    layers: list[nn.Module] = []
-    for size in layer_sizes:
-        layers += [nn.Linear(in_size, size), nonlinearity(cfg)]
-        in_size = size
-    return nn.Sequential(*layers)
 
 
 def initialize_weights(module: nn.Module, cfg: Config) -> None:

@@ -10,7 +10,6 @@ Invariant: weights are the torch network's own memory, so loading it is loading 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,29 +19,14 @@ from torch import nn
 from sample_factory.model.actor_critic import ActorCritic, SharedActorCritic
 from sample_factory.model.cores import IdentityCore
 from sample_factory.model.encoders import MlpEncoder
+from sample_factory.model.mlp import ACTIVATIONS, Activation
 from sample_factory.rl.action_spaces import action_heads
 from sample_factory.rl.distributions import MAX_STDDEV, MIN_STDDEV
 from sample_factory.rl.normalisation import RunningMeanStd
 
-Activation = Callable[[np.ndarray], np.ndarray]
 Layer = tuple[np.ndarray, np.ndarray, Activation]
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-
-
-def _tanh(x: np.ndarray) -> np.ndarray:
-    return np.tanh(x, out=x)
-
-
-def _relu(x: np.ndarray) -> np.ndarray:
-    return np.maximum(x, 0.0, out=x)
-
-
-def _elu(x: np.ndarray) -> np.ndarray:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
-
-
-_ACTIVATIONS: dict[type[nn.Module], Activation] = {nn.Tanh: _tanh, nn.ReLU: _relu, nn.ELU: _elu}
 
 
 class NumpyPolicy:
@@ -51,8 +35,7 @@ class NumpyPolicy:
     def __init__(self, model: ActorCritic, seed: int):
         """Takes a model for which `fits` is true."""
         self._layers = _layers_of(model)
-        self._action_layer = _arrays_of(model.action_head.linear)
-        self._value_layer = _arrays_of(model.value_head)
+        self._heads = [_arrays_of(model.action_head.linear), _arrays_of(model.value_head)]
         log_stddev = model.action_head.log_stddev
         self._log_stddev = None if log_stddev is None else log_stddev.detach().numpy()
         self._mean, self._scale = model.observations.main_mean_and_scale()
@@ -60,6 +43,7 @@ class NumpyPolicy:
         self._returns_normalizer = model.returns_normalizer
         self._is_discrete = isinstance(model.action_space, spaces.Discrete)
         self._rng = np.random.default_rng(seed)
+        self._row_numbers = np.arange(0)
         self.refresh()
 
     @staticmethod
@@ -77,11 +61,14 @@ class NumpyPolicy:
             and isinstance(model.action_space, spaces.Discrete | spaces.Box)
             and len(heads) == 1
             and model.action_head.tanh_scale == 0.0
-            and all(type(layer) in (nn.Linear, *_ACTIVATIONS) for layer in _modules_of(model))
+            and all(type(layer) in (nn.Linear, *ACTIVATIONS) for layer in _modules_of(model))
         )
 
     def refresh(self) -> None:
-        """Looks again at the statistics of the normalisers, after weights were loaded."""
+        """Takes over what is not the network's own memory, after weights were loaded."""
+        weights, biases = zip(*self._heads, strict=True)
+        self._head_weights = np.concatenate(weights).T  # both heads as one layer: half the calls
+        self._head_biases = np.concatenate(biases)
         self._obs_shift, self._obs_factor, self._obs_clip = _constants(self._obs_normalizer)
         self._value_shift, self._value_factor, self._value_clip = _constants(self._returns_normalizer)
 
@@ -92,7 +79,13 @@ class NumpyPolicy:
             actions, log_probs = self._sample_choice(params)
         else:
             actions, log_probs = self._sample_numbers(params)
-        return np.concatenate((actions, params, log_probs[:, None], values[:, None]), axis=1)
+        num_actions, num_params = actions.shape[1], params.shape[1]
+        outputs = np.empty((len(obs), num_actions + num_params + 2), np.float32)
+        outputs[:, :num_actions] = actions
+        outputs[:, num_actions:-2] = params
+        outputs[:, -2] = log_probs
+        outputs[:, -1] = values
+        return outputs
 
     def forward(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Action parameters `[B, K]` and values `[B]` in the units of the rewards."""
@@ -100,30 +93,36 @@ class NumpyPolicy:
         if self._mean != 0.0 or self._scale != 1.0:
             x = (x - np.float32(self._mean)) / np.float32(self._scale)
         if self._obs_normalizer is not None:
-            x = np.clip((x - self._obs_shift) * self._obs_factor, -self._obs_clip, self._obs_clip)
+            x = x - self._obs_shift
+            x *= self._obs_factor
+            _clip(x, self._obs_clip)
         for weight, bias, activation in self._layers:
             x = x @ weight.T
             x += bias
             x = activation(x)
-        params = x @ self._action_layer[0].T + self._action_layer[1]
+        outputs = x @ self._head_weights
+        outputs += self._head_biases
+        params, values = outputs[:, :-1], outputs[:, -1]
         if self._log_stddev is not None:
             deviations = np.broadcast_to(self._log_stddev, (len(params), len(self._log_stddev)))
             params = np.concatenate((params, deviations), axis=1)
-        values = (x @ self._value_layer[0].T + self._value_layer[1])[:, 0]
         if self._returns_normalizer is not None:
-            values = (
-                np.clip(values, -self._value_clip, self._value_clip) / self._value_factor + self._value_shift
-            )
+            _clip(values, self._value_clip)
+            values = values / self._value_factor + self._value_shift
         return params, values
 
     def _sample_choice(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        shifted = logits - logits.max(axis=1, keepdims=True)
-        cumulative = np.exp(shifted, dtype=np.float64).cumsum(axis=1)
-        total = cumulative[:, -1]
-        thresholds = self._rng.random(len(logits)) * total
-        choices = (cumulative > thresholds[:, None]).argmax(axis=1)
-        log_probs = shifted[np.arange(len(logits)), choices] - np.log(total)
-        return choices[:, None].astype(np.float32), log_probs.astype(np.float32)
+        if len(self._row_numbers) != len(logits):
+            self._row_numbers = np.arange(len(logits))
+        shifted = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
+        # In float64 a threshold is never rounded up to the total, where no choice would be found.
+        cumulative = np.add.accumulate(np.exp(shifted, dtype=np.float64), axis=1)
+        total = cumulative[:, -1:]
+        thresholds = self._rng.random((len(logits), 1))
+        thresholds *= total
+        choices = (cumulative > thresholds).argmax(axis=1)
+        log_probs = shifted[self._row_numbers, choices] - np.log(total[:, 0])
+        return choices[:, None], log_probs
 
     def _sample_numbers(self, params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         means, log_stddevs = np.split(params, 2, axis=1)
@@ -142,6 +141,12 @@ class NumpyPolicy:
         self._rng.bit_generator.state = state["rng"]
 
 
+def _clip(x: np.ndarray, limit: float) -> None:
+    """In place; numpy's own `clip` spends more time on its arguments than on a small array."""
+    np.maximum(x, -limit, out=x)
+    np.minimum(x, limit, out=x)
+
+
 def _modules_of(model: ActorCritic) -> list[nn.Module]:
     encoder = model.actor.encoder
     layers = list(encoder.fully_connected) if isinstance(encoder, MlpEncoder) else [encoder]
@@ -151,7 +156,7 @@ def _modules_of(model: ActorCritic) -> list[nn.Module]:
 def _layers_of(model: ActorCritic) -> list[Layer]:
     modules = _modules_of(model)
     pairs = zip(modules[::2], modules[1::2], strict=True)
-    return [(*_arrays_of(linear), _ACTIVATIONS[type(activation)]) for linear, activation in pairs]
+    return [(*_arrays_of(linear), ACTIVATIONS[type(activation)]) for linear, activation in pairs]
 
 
 def _arrays_of(linear: nn.Module) -> tuple[np.ndarray, np.ndarray]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from sample_factory.monitoring.log import console_diverted, logger
+from sample_factory.monitoring.statistics import seconds_until
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -82,8 +83,7 @@ def remaining_sec(status: SessionStatus) -> float | None:
     speed = next((fps for fps in status.fps[1:] + status.fps[:1] if math.isfinite(fps) and fps > 0), None)
     if speed is None:
         return None
-    missing = max(0, status.target_env_steps - min(status.env_steps))
-    return missing * len(status.env_steps) / speed
+    return seconds_until(status.target_env_steps, status.env_steps, speed)
 
 
 def wants_live_display(progress: str, stream: TextIO) -> bool:

@@ -144,3 +144,9 @@ class FpsMeter:
             return math.nan
         # A learner restarted from its checkpoint counts back; that is not negative speed.
         return max(0.0, (total(newest) - total(start)) / elapsed)
+
+
+def seconds_until(target: float, env_steps: Sequence[int], fps: float) -> float:
+    """Seconds until the slowest policy has `target` frames, if all policies share `fps` equally."""
+    missing = max(0.0, target - min(env_steps))
+    return missing * len(env_steps) / fps

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,15 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from sample_factory.monitoring.log import logger
+from sample_factory.monitoring.wandb_checkpoints import NONE, CheckpointUploads
 
 INIT_TIMEOUT_SEC = 15.0
 CLOSE_TIMEOUT_SEC = 20.0
 MAX_QUEUED = 10_000
+UPLOAD_PERIOD_SEC = 30.0
+_AXIS = "env_steps"
 
 
 @dataclass(frozen=True)
 class WandbSettings:
-    """What a run is called and where it goes."""
+    """What a run is called and where it goes; `checkpoints` is `--wandb_save_checkpoints`."""
 
     unique_id: str
     name: str
@@ -37,6 +41,7 @@ class WandbSettings:
     tags: list[str]
     directory: Path
     config: Mapping[str, Any] = field(default_factory=dict)
+    checkpoints: str = NONE
 
 
 def new_unique_id(experiment: str) -> str:
@@ -57,7 +62,7 @@ class WandbRun:
         """Hands scalars over; drops them when the thread is far behind."""
         prefix = f"policy_{policy_id}/" if policy_id else ""
         record = {f"{prefix}{tag}": value for tag, value in scalars.items()}
-        record[f"{prefix}env_steps"] = env_steps
+        record[f"{prefix}{_AXIS}"] = env_steps
         with contextlib.suppress(queue.Full):  # curves with a gap are better than training that waits
             self._queue.put_nowait(record)
 
@@ -75,11 +80,30 @@ class WandbRun:
         try:
             run = self._start()
             logger().info("Weights & Biases: %s", run.url or f"offline, in {run.dir}")
-            while (record := self._queue.get()) is not None:
-                run.log(record)
+            self._feed(run)
             run.finish()
         except Exception as error:  # noqa: BLE001  a service on the web must not cost a training run
             logger().error("Weights & Biases is left out: %s. Training goes on.", error)
+
+    def _feed(self, run: Any) -> None:
+        """Passes on records and checkpoints until the session closes."""
+        uploads = CheckpointUploads(self._settings.directory, self._settings.checkpoints)
+        axes: set[str] = set()
+        last_upload = time.monotonic()
+        while True:
+            try:
+                record = self._queue.get(timeout=UPLOAD_PERIOD_SEC)
+            except queue.Empty:
+                record = {}
+            if record is None:
+                uploads.hand_over(run, is_end=True)
+                return
+            if record:
+                _define_axis(run, record, axes)
+                run.log(record)
+            if time.monotonic() - last_upload >= UPLOAD_PERIOD_SEC:
+                last_upload = time.monotonic()
+                uploads.hand_over(run, is_end=False)
 
     def _start(self) -> Any:
         try:
@@ -108,5 +132,15 @@ class WandbRun:
             config=dict(s.config),
             resume="allow",
             mode=mode,
-            settings=wandb.Settings(init_timeout=INIT_TIMEOUT_SEC, silent=True),
+            # Left alone, wandb takes over stdout and stderr, which the live display draws on.
+            settings=wandb.Settings(init_timeout=INIT_TIMEOUT_SEC, silent=True, console="off"),
         )
+
+
+def _define_axis(run: Any, record: Mapping[str, float], defined: set[str]) -> None:
+    """Draws a policy's curves over its frames; W&B would count calls of `log`."""
+    axis = next((name for name in record if name.endswith(_AXIS)), None)
+    if axis is not None and axis not in defined:
+        defined.add(axis)
+        run.define_metric(axis)
+        run.define_metric(f"{axis.removesuffix(_AXIS)}*", step_metric=axis)

@@ -44,6 +44,9 @@ class Channel(Protocol):
     def receive(self, timeout: float = 0.0) -> list[Record]:
         """Everything that has arrived; an empty list after `timeout` seconds of silence."""
 
+    def close(self) -> None:
+        """Gives back what the channel holds in this process."""
+
 
 class LocalChannel:
     """A channel between components that one process polls in turn."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sample_factory.processes.channels import ReportPipe, ReportWriter
+from sample_factory.processes.stacks import StackFile, write_stacks_to
 from sample_factory.processes.worker import die_with_parent, let_fork_server_end
 
 
@@ -33,20 +34,27 @@ def call_in_child(function: Callable[..., Any], *args: Any, timeout: float) -> A
         timeout: seconds after which the process is killed.
 
     Raises:
-        ChildCallError: carries the exception that the function raised, if any, as its cause.
+        ChildCallError: carries the exception that the function raised, if any, as its cause; for a function
+            that hangs or crashes, its stack.
     """
     context = multiprocessing.get_context("forkserver")
     pipe = ReportPipe()
-    process = context.Process(target=_run, args=(pipe.writer, function, args))
+    stack = StackFile()
+    process = context.Process(target=_run, args=(pipe.writer, stack, function, args))
     process.start()
     try:
         return _await_result(process, pipe, function.__name__, timeout)
+    except ChildCallError as error:
+        if not error.trace:
+            error.trace = stack.ask(process) if process.is_alive() else stack.take()
+        raise
     finally:
         if process.is_alive():
             process.kill()
         process.join(5.0)
         process.close()
         pipe.close()
+        stack.close()
 
 
 def _await_result(process: Any, pipe: ReportPipe, name: str, timeout: float) -> Any:
@@ -66,9 +74,10 @@ def _await_result(process: Any, pipe: ReportPipe, name: str, timeout: float) -> 
     raise ChildCallError(f"{name} did not finish within {timeout:.0f} s")
 
 
-def _run(writer: ReportWriter, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def _run(writer: ReportWriter, stack_fd: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     let_fork_server_end()
     die_with_parent()
+    write_stacks_to(stack_fd.detach())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         writer.send(("result", function(*args), ""))

@@ -74,6 +74,13 @@ class SharedArrays(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._arrays)
 
+    @classmethod
+    def of_descriptor(cls, fd: int, specs: Mapping[str, ArraySpec]) -> SharedArrays:
+        """The arrays of a slab that exists; `specs` may leave out the last ones."""
+        arrays = cls.__new__(cls)
+        arrays._map(fd, dict(specs))
+        return arrays
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _attach, (reduction.DupFd(self._fd), self._specs)
 
@@ -85,6 +92,4 @@ class SharedArrays(Mapping[str, np.ndarray]):
 
 
 def _attach(dup_fd: Any, specs: dict[str, ArraySpec]) -> SharedArrays:
-    arrays = SharedArrays.__new__(SharedArrays)
-    arrays._map(dup_fd.detach(), specs)
-    return arrays
+    return SharedArrays.of_descriptor(dup_fd.detach(), specs)

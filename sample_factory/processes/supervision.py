@@ -18,18 +18,20 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import reduction
 from typing import Any
 
 from sample_factory.processes.channels import ReportPipe
+from sample_factory.processes.offspring import Descendant, descendants, end_survivors
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
-from sample_factory.processes.worker import STACK_SIGNAL, WorkerFailed, WorkerSpec, WorkerStarted, run_worker
+from sample_factory.processes.stacks import StackFile
+from sample_factory.processes.worker import WorkerFailed, WorkerSpec, WorkerStarted, run_worker
 
 log = logging.getLogger("sample_factory")
 
 FIRST_BACK_OFF_SEC = 0.5
 LONGEST_BACK_OFF_SEC = 30.0
-STACK_WAIT_SEC = 1.0
+OFFSPRING_LOOK_SEC = 1.0
+LONGEST_CHECK_GAP_SEC = 5.0  # between two checks; after a longer one the supervisor itself was stopped
 
 
 def start_fork_server(preload: Sequence[str]) -> None:
@@ -39,6 +41,11 @@ def start_fork_server(preload: Sequence[str]) -> None:
     it, before they could save.
     """
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
+    _ensure_fork_server()
+
+
+def _ensure_fork_server() -> None:
+    """Starts the fork server if it is not there, which it is not if somebody has killed it."""
     # numpy's threads are decided when it is imported, that is in the fork server: one per worker is right.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     ignored = (signal.SIGTERM, signal.SIGUSR1)
@@ -65,13 +72,14 @@ class Death:
     trace: str  # Python traceback or stack of the stuck process, if any
     deaths: int  # how many times this worker has died so far
     is_final: bool = False  # its component said that starting again would only repeat it
+    raised: bool = False  # by an exception in its component, not by a signal, an exit or a hang
 
 
 @dataclass
 class _Worker:
     spec: WorkerSpec
     index: int
-    stack_fd: int
+    stack_file: StackFile
     process: Any = None
     pipe: ReportPipe | None = None
     started: bool = False
@@ -80,6 +88,7 @@ class _Worker:
     failure: WorkerFailed | None = None
     stack: str = ""
     silence_reported: bool = False
+    offspring: frozenset[Descendant] = frozenset()
 
     @property
     def alive(self) -> bool:
@@ -96,6 +105,8 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
+        self._last_words: list[Any] = []  # reports of workers that have died since
+        self._last_check = self._watching_since = self._next_look = time.monotonic()
         self._life_signs = SharedArrays(
             {
                 "heartbeats": ArraySpec((self.max_workers,), "float64"),
@@ -108,7 +119,7 @@ class Supervisor:
         """Starts a worker for the first time."""
         if len(self._workers) >= self.max_workers:
             raise ValueError("more workers than the supervisor has room for")
-        worker = _Worker(spec, len(self._workers), os.memfd_create("sample_factory_stack", os.MFD_CLOEXEC))
+        worker = _Worker(spec, len(self._workers), StackFile())
         self._workers[spec.name] = worker
         self._launch(worker)
 
@@ -119,10 +130,18 @@ class Supervisor:
         worker.started, worker.failure, worker.restart_at, worker.stack = False, None, None, ""
         self._life_signs["stop_requests"][worker.index] = False
         self._life_signs["heartbeats"][worker.index] = time.monotonic()
-        stack = _StackHandle(worker.stack_fd)
-        args = (worker.spec, self._life_signs, worker.index, worker.pipe.writer, stack, worker.deaths)
+        worker.stack_file.take()
+        args = (
+            worker.spec,
+            self._life_signs,
+            worker.index,
+            worker.pipe.writer,
+            worker.stack_file,
+            worker.deaths,
+        )
         # Not daemonic: an environment may start processes of its own.
         worker.process = self._context.Process(target=run_worker, args=args, name=worker.spec.name)
+        _ensure_fork_server()
         worker.process.start()
 
     def reports(self, timeout: float = 0.0) -> Iterator[Any]:
@@ -131,8 +150,13 @@ class Supervisor:
         poll = select.poll()
         for fd in pipes:
             poll.register(fd, select.POLLIN)
-        for fd, _ in poll.poll(timeout * 1000):
+        for fd, _ in poll.poll(0 if self._last_words else timeout * 1000):
             yield from self._drain(pipes[fd])
+        yield from self._take_last_words()
+
+    def _take_last_words(self) -> list[Any]:
+        taken, self._last_words = self._last_words, []
+        return taken
 
     def _drain(self, worker: _Worker) -> Iterator[Any]:
         assert worker.pipe is not None
@@ -146,6 +170,15 @@ class Supervisor:
     def check(self) -> list[Death]:
         """Kills stuck workers, starts those whose back-off is over, returns the new deaths."""
         deaths = []
+        now = time.monotonic()
+        if now - self._last_check > LONGEST_CHECK_GAP_SEC:
+            # The machine was suspended, or this process stopped: the workers' silence means nothing.
+            self._watching_since = now
+        self._last_check = now
+        if now >= self._next_look:
+            self._next_look = now + OFFSPRING_LOOK_SEC
+            for worker in self._workers.values():
+                self._note_offspring(worker)
         for worker in self._workers.values():
             if worker.restart_at is not None:
                 if self.clock() >= worker.restart_at:
@@ -158,7 +191,8 @@ class Supervisor:
 
     def _kill_if_stuck(self, worker: _Worker) -> None:
         limit = worker.spec.silence_limit_sec if worker.started else worker.spec.start_limit_sec
-        silent = time.monotonic() - self._life_signs["heartbeats"][worker.index]
+        last_sign = max(float(self._life_signs["heartbeats"][worker.index]), self._watching_since)
+        silent = time.monotonic() - last_sign
         if silent <= min(limit, worker.spec.silence_report_sec) or not worker.alive:
             worker.silence_reported = False
             return
@@ -170,12 +204,26 @@ class Supervisor:
             return
         worker.stack = self.stack_of(worker.spec.name)
         log.error("%s has been stuck for %.0f s; its stack:\n%s", worker.spec.name, silent, worker.stack)
+        self._kill(worker)
+
+    def _note_offspring(self, worker: _Worker) -> None:
+        if worker.alive:
+            worker.offspring = descendants(worker.process.pid)
+
+    def _kill(self, worker: _Worker) -> None:
+        self._note_offspring(worker)
         worker.process.kill()
         worker.process.join(5.0)
+        self._end_offspring(worker)
+
+    def _end_offspring(self, worker: _Worker) -> None:
+        if survivors := end_survivors(worker.offspring):
+            log.warning("Killed the processes %s that %s has left behind.", survivors, worker.spec.name)
+        worker.offspring = frozenset()
 
     def _bury(self, worker: _Worker) -> Death:
-        for _ in self._drain(worker):  # what it said last, above all why it failed
-            pass
+        self._last_words += self._drain(worker)  # above all why it failed
+        self._end_offspring(worker)
         worker.deaths += 1
         exit_code = worker.process.exitcode
         worker.process.close()
@@ -184,10 +232,17 @@ class Supervisor:
             cause, trace = worker.failure.error, worker.failure.trace
         elif worker.stack:
             cause, trace = f"{worker.spec.name} was stuck and has been killed", worker.stack
-        else:
-            cause, trace = _describe_exit(worker.spec.name, exit_code), ""
-        is_final = worker.failure is not None and worker.failure.is_final
-        return Death(worker.spec.name, worker.started, cause, trace, worker.deaths, is_final)
+        else:  # a segmentation fault leaves its stack by itself
+            cause, trace = _describe_exit(worker.spec.name, exit_code), worker.stack_file.take()
+        return Death(
+            name=worker.spec.name,
+            started=worker.started,
+            cause=cause,
+            trace=trace,
+            deaths=worker.deaths,
+            is_final=worker.failure is not None and worker.failure.is_final,
+            raised=worker.failure is not None,
+        )
 
     def restart(self, name: str, failures_in_a_row: int = 1) -> float:
         """Starts a dead worker again after a back-off that doubles with each failure; returns the delay."""
@@ -199,11 +254,7 @@ class Supervisor:
     def stack_of(self, name: str) -> str:
         """The Python stack of a running worker, as it is now; empty if it does not answer in time."""
         worker = self._workers[name]
-        os.ftruncate(worker.stack_fd, 0)
-        os.lseek(worker.stack_fd, 0, os.SEEK_SET)
-        os.kill(worker.process.pid, STACK_SIGNAL)
-        worker.process.join(STACK_WAIT_SEC)  # the handler writes at once; a dead process ends the wait
-        return os.pread(worker.stack_fd, 1 << 20, 0).decode(errors="replace")
+        return worker.stack_file.ask(worker.process)
 
     def pids(self) -> dict[str, int]:
         """Process ids of the running workers."""
@@ -215,6 +266,7 @@ class Supervisor:
 
     def stop(self, names: Iterable[str], timeout: float) -> Iterator[Any]:
         """Asks workers to end, waits up to `timeout` seconds, kills the rest; yields their last reports."""
+        yield from self._take_last_words()
         workers = [self._workers[name] for name in names]
         for worker in workers:
             worker.restart_at = None
@@ -226,9 +278,11 @@ class Supervisor:
                 worker.process.join(0.02)
                 yield from self._drain(worker)
             if worker.alive:
-                log.warning("%s did not stop within %.0f s and is killed", worker.spec.name, timeout)
-                worker.process.kill()
-                worker.process.join(5.0)
+                reason = f"{worker.spec.name} did not stop within {timeout:.0f} s and is killed"
+                log.warning("%s", reason)
+                self._kill(worker)
+                yield WorkerFailed(worker.spec.name, reason, "")
+            self._end_offspring(worker)
             if worker.pipe is not None:
                 yield from self._drain(worker)
 
@@ -243,23 +297,8 @@ class Supervisor:
             if worker.pipe is not None:
                 worker.pipe.close()
                 worker.pipe = None
-            if worker.stack_fd >= 0:
-                os.close(worker.stack_fd)
-                worker.stack_fd = -1
-
-
-@dataclass(frozen=True)
-class _StackHandle:
-    """Carries the descriptor for stack dumps to the child."""
-
-    fd: int
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unwrap, (reduction.DupFd(self.fd),)
-
-
-def _unwrap(dup_fd: Any) -> Any:
-    return dup_fd
+            worker.stack_file.close()
+        self._life_signs.close()
 
 
 def _describe_exit(name: str, exit_code: int | None) -> str:

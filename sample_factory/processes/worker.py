@@ -9,8 +9,8 @@ Invariant: a worker process ends when told to, when its component raises, or whe
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import faulthandler
 import multiprocessing.forkserver
 import os
 import signal
@@ -19,18 +19,23 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from sample_factory.processes import affinity
+from sample_factory.processes.allocator import keep_freed_memory
 from sample_factory.processes.channels import Reporter, ReportWriter
 from sample_factory.processes.shared_memory import SharedArrays
+from sample_factory.processes.stacks import write_stacks_to
 
 POLL_SECONDS = 0.1  # how long an idle component waits; bounds the time until a stop is seen
-STACK_SIGNAL = signal.SIGUSR2
 EXIT_FAILED = 1
+TITLE_PREFIX = "sf_"
+MAX_TITLE = 15  # what the kernel keeps
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 
 
 class Component(Protocol):
@@ -136,14 +141,28 @@ def run_worker(
 def _prepare_process(spec: WorkerSpec, stack_fd: int) -> None:
     let_fork_server_end()
     die_with_parent()
+    keep_freed_memory()
+    name_process(spec.name)
     # The main process alone reacts to signals sent to the whole group (Ctrl+C, a scheduler's SIGTERM).
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(ignored, signal.SIG_IGN)
-    faulthandler.register(STACK_SIGNAL, file=stack_fd, all_threads=True)
+    write_stacks_to(stack_fd)
+    show_name(spec.name)
     os.environ.update(spec.environment)
     affinity.pin(spec.cores)
     if spec.niceness:
         os.nice(spec.niceness)
+
+
+def show_name(name: str) -> None:
+    """Shows in `ps` and `top` what this process is; there is room for 15 letters."""
+    with contextlib.suppress(OSError):  # another platform, or no /proc
+        Path("/proc/self/comm").write_text(process_title(name))
+
+
+def process_title(name: str) -> str:
+    """The title of a worker's process, for example `sf_rollout_12`."""
+    return f"{TITLE_PREFIX}{name.replace('_worker', '')}"[:MAX_TITLE]
 
 
 def let_fork_server_end() -> None:
@@ -164,3 +183,9 @@ def die_with_parent() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == 1:  # the parent ended before the request
             os._exit(EXIT_FAILED)
+
+
+def name_process(name: str) -> None:
+    """Gives this process the name that `top` and `/proc/<pid>/comm` show; the kernel keeps 15 letters."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NAME, name.encode()[:15] + b"\0", 0, 0, 0)

@@ -83,7 +83,8 @@ def to_env_actions(action_space: spaces.Space, actions: NDArray[Any]) -> list[An
             start = stop
         return list(zip(*columns, strict=True))
     if isinstance(action_space, spaces.Discrete):
-        return (actions[:, 0].astype(np.int64) + action_space.start).tolist()
+        # Array scalars, as `action_space.sample()` gives them: gymnasium checks those faster than ints.
+        return list(actions[:, 0].astype(action_space.dtype) + action_space.start)
     typed: NDArray[Any] = actions.astype(action_space.dtype).reshape(-1, *(action_space.shape or ()))
     return typed + action_space.start if isinstance(action_space, spaces.MultiDiscrete) else typed
 

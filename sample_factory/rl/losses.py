@@ -33,6 +33,8 @@ def masked_mean(values: Tensor, valids: Tensor) -> Tensor:
     """Mean over valid steps, 0 when there are none."""
     check_shapes(values.shape, valids=valids)
     check_bool(valids=valids)
+    if bool(valids.all()):  # as a rule: then there is nothing to leave out, neither now nor in the gradient
+        return values.mean()
     return torch.where(valids, values, 0.0).sum() / valids.sum().clamp(min=1)
 
 

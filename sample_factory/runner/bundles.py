@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 
+from sample_factory.envs.atari.games import GAMES
 from sample_factory.runner.errors import RunnerError
 
 _DOOM_BASIC = (
@@ -33,6 +34,7 @@ BUNDLES: dict[str, tuple[str, ...]] = {
         "atari_", "qbert", "mspacman", "spaceinvaders", "frostbite", "freeway", "beamrider", "asteroids"
     ),
     "atari/hard_exploration": _names("atari_", "montezuma", "pitfall", "privateye"),
+    "atari/57": _names("atari_", *GAMES),
     "mujoco/debug": _names("mujoco_", "hopper"),
     "mujoco/idp": _names("mujoco_", "doublependulum"),
     "mujoco/walker": _names("mujoco_", "walker"),

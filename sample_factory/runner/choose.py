@@ -25,7 +25,7 @@ from sample_factory.runner.backends.slurm_scripts import SlurmOptions
 from sample_factory.runner.backends.tmux import TmuxBackend
 from sample_factory.runner.commands import JobCommands
 from sample_factory.runner.containers import Container
-from sample_factory.runner.durations import caliber_seconds, parse_duration
+from sample_factory.runner.durations import Caliber, find_caliber, parse_duration
 from sample_factory.runner.engine import Limits
 from sample_factory.runner.errors import RunnerError
 from sample_factory.runner.jobs import Job
@@ -127,7 +127,13 @@ def backend_of_attempts(name: str, args: argparse.Namespace, files: RunFiles) ->
 
 
 def _time_limit(args: argparse.Namespace) -> int:
-    return caliber_seconds(args.caliber) if args.caliber else parse_duration(args.time)
+    return _caliber(args).seconds
+
+
+def _caliber(args: argparse.Namespace) -> Caliber:
+    if not args.caliber:
+        return Caliber(parse_duration(args.time))
+    return find_caliber(args.caliber, args.calibers)
 
 
 def _setup_lines(args: argparse.Namespace) -> list[str]:
@@ -173,7 +179,7 @@ def _slurm_options(args: argparse.Namespace, files: RunFiles) -> SlurmOptions:
         workdir=Path(args.slurm_workdir) if args.slurm_workdir else files.run_dir / "slurm",
         gpus_per_job=args.slurm_gpus_per_job,
         cpus_per_gpu=args.slurm_cpus_per_gpu,
-        partition=args.slurm_partition,
+        partition=args.slurm_partition or _caliber(args).partition,
         template=template,
         array=args.slurm_array,
         array_parallelism=args.slurm_array_parallelism,

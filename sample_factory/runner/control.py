@@ -31,12 +31,17 @@ _SPARE_SEC = 15.0
 
 def show_status(files: RunFiles, args: argparse.Namespace, stream: TextIO) -> ExitCode:
     """Print the table of a run; the exit code is 1 when a job has failed."""
+    records = current_records(files, args)
+    stream.write("\n".join([*text_table(records), counts(records), ""]))
+    return ExitCode.FAILED if any(record.state is State.FAILED for record in records) else ExitCode.OK
+
+
+def current_records(files: RunFiles, args: argparse.Namespace) -> list[JobRecord]:
+    """The jobs of a run as they are now; while a launcher is alive, as it has written them down."""
     manifest = _load(files)
     with contextlib.suppress(DirectoryInUseError), DirectoryLock(files.run_dir, "--run_name"):
         manifest = refreshed(files, args)
-    records = list(manifest.records.values())
-    stream.write("\n".join([*text_table(records), counts(records), ""]))
-    return ExitCode.FAILED if any(record.state is State.FAILED for record in records) else ExitCode.OK
+    return list(manifest.records.values())
 
 
 def cancel_run(files: RunFiles, args: argparse.Namespace, stream: TextIO) -> ExitCode:

@@ -1,13 +1,19 @@
 """Time limits: Slurm's notation, short forms such as `2h`, and names for usual lengths ("calibers").
 
+A user's `--calibers=FILE` may change the lengths, add names, and say which Slurm partition each one goes to.
 Invariant: everything is whole seconds once it has passed through here; 0 means no limit.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from sample_factory.runner.errors import RunnerError
+from sample_factory.runner.yaml_loading import load_yaml
 
 CALIBERS = {
     "debug": "0-00:10:00",
@@ -46,11 +52,42 @@ def parse_duration(text: str) -> int:
     return hours * 3600 + minutes * 60 + seconds
 
 
-def caliber_seconds(name: str) -> int:
-    """The time limit that a caliber stands for."""
-    if name not in CALIBERS:
-        raise RunnerError(f"--caliber={name} is unknown; use one of {', '.join(CALIBERS)}.")
-    return parse_duration(CALIBERS[name])
+@dataclass(frozen=True)
+class Caliber:
+    """A named time limit, and the partition for jobs of that length if clusters have one."""
+
+    seconds: int
+    partition: str | None = None
+
+
+def find_caliber(name: str, path: str | None = None) -> Caliber:
+    """The caliber of a name.
+
+    Args:
+        name: one of ours, or of the file.
+        path: a YAML file with `name: 6h`, or `name: {time: 6h, partition: shared-gpu}`.
+
+    Raises:
+        RunnerError: when there is no such caliber, or the file makes no sense.
+    """
+    calibers = {own: Caliber(parse_duration(text)) for own, text in CALIBERS.items()}
+    if path is not None:
+        for key, entry in load_yaml(Path(path)).items():
+            calibers[str(key)] = _caliber(str(key), entry, calibers.get(str(key)), path)
+    if name not in calibers:
+        raise RunnerError(f"--caliber={name} is unknown; use one of {', '.join(calibers)}.")
+    return calibers[name]
+
+
+def _caliber(name: str, entry: Any, known: Caliber | None, path: str) -> Caliber:
+    if isinstance(entry, str | int):
+        return Caliber(parse_duration(str(entry)), known.partition if known else None)
+    if not isinstance(entry, Mapping) or not set(entry) <= {"time", "partition"}:
+        raise RunnerError(f"--calibers={path}: write `{name}: {{time: 6h, partition: shared-gpu}}`.")
+    if "time" not in entry and known is None:
+        raise RunnerError(f"--calibers={path}: {name} needs a time, for example `{name}: 6h`.")
+    seconds = parse_duration(str(entry["time"])) if "time" in entry else (known.seconds if known else 0)
+    return Caliber(seconds, str(entry["partition"]) if entry.get("partition") else None)
 
 
 def slurm_time(seconds: int) -> str:

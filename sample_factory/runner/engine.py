@@ -22,6 +22,7 @@ from sample_factory.runner.errors import ExitCode
 from sample_factory.runner.jobs import Job
 from sample_factory.runner.manifest import Attempt, JobRecord, Manifest, State
 from sample_factory.runner.placement import Placement
+from sample_factory.runner.resume import select
 from sample_factory.runner.verdicts import CAN_GO_ON, judge
 
 
@@ -55,6 +56,13 @@ class Display(Protocol):
 
     def note(self, text: str) -> None:
         """Something that concerns no single job."""
+
+
+class Director(Protocol):
+    """Decides while jobs run which others are worth running; `tune` is one."""
+
+    def direct(self, engine: Engine) -> bool:
+        """Called after every look at the jobs, may `add` and `drop` some; True while more may come."""
 
 
 class Clock:
@@ -112,6 +120,7 @@ class Engine:
         self._limits = limits
         self._display = display
         self._adopted: set[str] = set()  # jobs of an earlier launcher that still run
+        self._dropped: dict[str, str] = {}  # jobs that nobody needs any more, and why
         self._failures: Counter[str] = Counter()
         self._requeues: Counter[str] = Counter()
         self._next_start = 0.0
@@ -122,21 +131,54 @@ class Engine:
         """The records of the jobs of this launch."""
         return [self._manifest.records[job_id] for job_id in self._jobs]
 
-    def run(self) -> None:
+    def run(self, director: Director | None = None) -> None:
         """Run until every job has ended, or is submitted if nobody waits, or until told to stop."""
-        for record in self._in_state(State.SUBMITTED, State.RUNNING):
-            self._adopted.add(record.id)
-            self._placement.occupy(record.id, record.last_attempt.gpu)
+        self._adopt(self._in_state(State.SUBMITTED, State.RUNNING))
         while True:
             self._collect()
+            expects_more = False
             if self.stop_request.count:
                 self._stop_open_jobs()
             else:
+                expects_more = director is not None and director.direct(self)
                 self._start_what_fits()
             self._display.refresh(self.records)
-            if not self._has_more_to_do():
+            if not expects_more and not self._has_more_to_do():
                 return
             self.clock.sleep(self._backend.poll_seconds)
+
+    def record(self, job_id: str) -> JobRecord:
+        """What is known of a job."""
+        return self._manifest.records[job_id]
+
+    def add(self, jobs: Sequence[Job]) -> None:
+        """Take on more jobs; those that are complete stay so, and those that run already are adopted."""
+        selection = select(self._manifest, jobs, "missing")
+        self._jobs |= {job.id: job for job in jobs}
+        self._adopt([self.record(job.id) for job in selection.adopted])
+        self._save()
+
+    def drop(self, job_ids: Iterable[str], reason: str) -> None:
+        """End jobs that nobody needs any more; what had not ended before counts as INTERRUPTED."""
+        unfinished = [record for record in map(self.record, job_ids) if not record.state.is_final]
+        self._dropped |= {record.id: reason for record in unfinished}
+        running = [record for record in unfinished if record.state.is_open]
+        if running:
+            self._backend.stop([Watched.from_record(record) for record in running], force=False)
+        for record in unfinished:
+            if record.state is State.QUEUED:
+                record.state, record.error = State.INTERRUPTED, reason
+                self._display.changed(record)
+        self._save()
+
+    def note(self, text: str) -> None:
+        """Tell the user something that concerns no single job."""
+        self._display.note(text)
+
+    def _adopt(self, records: Iterable[JobRecord]) -> None:
+        for record in records:
+            self._adopted.add(record.id)
+            self._placement.occupy(record.id, record.last_attempt.gpu)
 
     def _has_more_to_do(self) -> bool:
         waits = self._limits.wait and not (self.stop_request.count and self._backend.outlives_launcher)
@@ -213,6 +255,8 @@ class Engine:
     def _judge(self, record: JobRecord, observation: Observation) -> tuple[State, str]:
         """The verdict, as far as the user's limits allow to start again."""
         state, reason = judge(observation, Path(record.last_attempt.log))
+        if record.id in self._dropped and state is not State.COMPLETED:
+            return State.INTERRUPTED, self._dropped[record.id]
         if self.stop_request.count and state is not State.COMPLETED:
             return State.INTERRUPTED, f"stopped; {CAN_GO_ON}"
         if record.id in self._adopted:

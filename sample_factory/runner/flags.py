@@ -140,7 +140,8 @@ def add_control_args(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--time", "--slurm_timeout", default="0", help="limit for one job, e.g. 2h or 1-12:00:00"
     )
-    parser.add_argument("--caliber", choices=tuple(CALIBERS), help="limit for one job, by name")
+    parser.add_argument("--caliber", help=f"limit for one job, by name: {', '.join(CALIBERS)}")
+    parser.add_argument("--calibers", help="YAML file with other lengths, and the Slurm partition of each")
     parser.add_argument(
         "--time_margin", type=float, default=120, help="seconds before the limit to save and leave"
     )
@@ -152,6 +153,7 @@ def add_control_args(parser: argparse._ActionsContainer) -> None:
     _add_bool(parser, "clear", False, "remove these files in the end")
     _add_bool(parser, "status", False, "show the jobs of a run and leave")
     _add_bool(parser, "cancel", False, "stop the jobs of a run and leave")
+    _add_bool(parser, "collect", False, "write the results of a run's jobs to results.csv, and show them")
     _add_bool(parser, "debug", False, "show tracebacks of errors in descriptions")
 
 

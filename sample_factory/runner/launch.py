@@ -86,26 +86,33 @@ class _Launcher:
         self.commands = commands
         self.backend = backend
         self.files = commands.files
-        self.manifest = self._open_manifest(argv)
+        self.manifest = open_manifest(self.files, args, argv, backend)
         self.selection = select(self.manifest, jobs, args.resume)
 
-    def _open_manifest(self, argv: Sequence[str]) -> Manifest:
-        """The record of earlier launches, brought up to date."""
-        if self.files.manifest.exists():
-            manifest = refreshed(self.files, self.args)
-        else:
-            manifest = Manifest.create(self.files.manifest, redacted(argv))
-        elsewhere = [
-            record
-            for record in open_records(manifest.records.values())
-            if record.last_attempt.backend != self.backend.name
-        ]
-        if elsewhere:
-            where = elsewhere[0].last_attempt.backend.removesuffix("_wait")
-            raise RunnerError(
-                f"{len(elsewhere)} jobs still run on {where}; go on with --runner={where}, or --cancel them."
-            )
-        return manifest
+
+def open_manifest(
+    files: RunFiles, args: argparse.Namespace, argv: Sequence[str], backend: Backend
+) -> Manifest:
+    """The record of earlier launches, brought up to date; the caller holds the lock.
+
+    Raises:
+        RunnerError: when jobs still run in another place.
+    """
+    if files.manifest.exists():
+        manifest = refreshed(files, args)
+    else:
+        manifest = Manifest.create(files.manifest, redacted(argv))
+    elsewhere = [
+        record
+        for record in open_records(manifest.records.values())
+        if record.last_attempt.backend != backend.name
+    ]
+    if elsewhere:
+        where = elsewhere[0].last_attempt.backend.removesuffix("_wait")
+        raise RunnerError(
+            f"{len(elsewhere)} jobs still run on {where}; go on with --runner={where}, or --cancel them."
+        )
+    return manifest
 
 
 def _run(launcher: _Launcher, notes: Sequence[str]) -> ExitCode:
@@ -124,7 +131,7 @@ def _run(launcher: _Launcher, notes: Sequence[str]) -> ExitCode:
             choose.make_limits(args),
             display,
         )
-        with _stop_on_signals(engine.stop_request):
+        with stop_on_signals(engine.stop_request):
             engine.run()
     everything = [launcher.manifest.records[job.id] for job in launcher.jobs]
     hints = launcher.backend.hints() if open_records(everything) else []
@@ -192,7 +199,7 @@ def _move_into_tmux(
 
 
 @contextmanager
-def _stop_on_signals(stop: StopRequest) -> Iterator[None]:
+def stop_on_signals(stop: StopRequest) -> Iterator[None]:
     """Ctrl+C, and what systems send to programs that should end, become requests to the engine."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -38,6 +38,11 @@ class State(StrEnum):
         """Whether some process or scheduler is responsible for the job right now."""
         return self in (State.SUBMITTED, State.RUNNING)
 
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing is going to happen to the job in this launch."""
+        return not self.is_open and self is not State.QUEUED
+
 
 @dataclass
 class Attempt:

@@ -15,6 +15,7 @@ from pathlib import Path
 from sample_factory.config.errors import ConfigError
 from sample_factory.processes.directory_lock import DirectoryInUseError
 from sample_factory.runner.bundles import listing
+from sample_factory.runner.collecting import collect_run
 from sample_factory.runner.control import cancel_run, show_status
 from sample_factory.runner.errors import ExitCode, RunnerError
 from sample_factory.runner.flags import parse_command_line, runner_argparser
@@ -52,16 +53,19 @@ def _dispatch(argv: Sequence[str]) -> ExitCode:
     if args.list_bundles:
         sys.stdout.write("".join(f"{line}\n" for line in listing()))
         return ExitCode.OK
-    if (args.status or args.cancel) and args.run_name:
+    controls = args.status or args.cancel or args.collect
+    if controls and args.run_name:
         return _control(args, args.run_name)
     description, notes = _description(args)
-    if args.status or args.cancel:
+    if controls:
         return _control(args, description.run_name)
     return launch(description, args, argv, notes)
 
 
 def _control(args: argparse.Namespace, run_name: str) -> ExitCode:
     files = RunFiles(Path(args.train_dir) / run_name)
+    if args.collect:
+        return collect_run(files, args, sys.stdout)
     return (cancel_run if args.cancel else show_status)(files, args, sys.stdout)
 
 

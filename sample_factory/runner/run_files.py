@@ -29,6 +29,11 @@ class RunFiles:
         """Every command on a line of its own, for people and for GNU parallel."""
         return self.run_dir / "commands.txt"
 
+    @property
+    def collected(self) -> Path:
+        """What `--collect` found."""
+        return self.run_dir / "results.csv"
+
     def log(self, job_id: str) -> Path:
         """What a job prints."""
         return self.run_dir / "logs" / f"{job_id}.log"

@@ -99,5 +99,6 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 
 def dump_yaml(values: dict[str, Any]) -> str:
-    """A mapping as text."""
-    return yaml.safe_dump(values, sort_keys=False)
+    """A mapping as text; a literal list is an ordinary one there."""
+    plain = {key: list(value) if isinstance(value, list) else value for key, value in values.items()}
+    return yaml.safe_dump(plain, sort_keys=False)

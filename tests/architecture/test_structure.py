@@ -13,8 +13,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From the top down; a module imports from its own layer or from lower ones.
 LAYERS = [
-    ("entry", ("cli", "run_algorithm", "tb")),
-    ("work", ("algorithms", "evaluation", "runner", "benchmark", "tune")),
+    ("entry", ("cli", "run_algorithm", "tb", "bench")),
+    ("work", ("algorithms", "evaluation", "runner", "launcher", "benchmark", "tune", "experiments")),
     ("reports and families", ("monitoring", "envs.*")),
     ("networks and environments", ("model", "envs")),
     ("mathematics", ("rl",)),
@@ -30,6 +30,7 @@ ENTRY_MODULES = {
     "sample_factory.algorithms.appo.train_appo",
     "sample_factory.algorithms.appo.enjoy_appo",
     "sample_factory.algorithms.appo.scripts.multi_agent_match",
+    "sample_factory.bench.trainee",  # run_algorithm with environments that count
 }
 
 

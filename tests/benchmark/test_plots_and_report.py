@@ -127,7 +127,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_without_matplotlib_the_extra_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(plots.style.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BenchmarkError, match=r"sample-factory-rebuilt\[plot\]"):
         plots.draw("curves", summarize(find_runs([runs])))
 
@@ -135,5 +135,5 @@ def test_without_matplotlib_the_extra_is_named(runs: Path, monkeypatch: pytest.M
 def test_a_page_without_figures_needs_no_matplotlib(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(plots.style.importlib.util, "find_spec", lambda name: None)
     assert main(["report", str(runs), "--no_figures", f"--output={tmp_path / 'r.html'}"]) == ExitCode.OK

@@ -1,4 +1,7 @@
-"""Drives any environment through its contract with random actions; every family's tests call `check_env`."""
+"""Drives any environment through its contract with random actions; every family's tests call `check_env`.
+
+It makes, resets, steps and closes the environment, and asserts that nothing of it is left.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from sample_factory.config.parsing import parse_args
 from sample_factory.envs.contract import EXTRA_STATS, IS_ACTIVE, NUM_FRAMES, TRUE_REWARD, EnvConfig
 from sample_factory.envs.make import make_env
 from sample_factory.envs.observations import dict_obs, observation_dict_space
+from tests.envs.leftovers import nothing_left_behind
 
 SEED = 1234
 
@@ -60,11 +64,12 @@ def check_env(
 
 
 def _run(name: str, cfg: Config, steps: int) -> Report:
-    env = make_env(name, cfg, EnvConfig(worker_index=0, vector_index=0, env_id=0))
-    try:
-        return _Walk(name, env).take(steps)
-    finally:
-        env.close()
+    with nothing_left_behind(name):
+        env = make_env(name, cfg, EnvConfig(worker_index=0, vector_index=0, env_id=0))
+        try:
+            return _Walk(name, env).take(steps)
+        finally:
+            env.close()
 
 
 class _Walk:

@@ -121,7 +121,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for policy in range(POLICIES):
             expected = sorted(slot for slot, policies in self.awaited.items() if policy in policies)
             assert self.ledger.awaited_by(policy).tolist() == expected
-            assert [s for s in range(SLOTS) if self.ledger.is_awaited_by(s, policy)] == expected
+            assert np.flatnonzero(self.ledger.are_awaited_by(range(SLOTS), policy)).tolist() == expected
 
 
 TestLedger = LedgerMachine.TestCase

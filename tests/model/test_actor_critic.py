@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -280,23 +281,39 @@ def test_an_unknown_rnn_is_refused_with_the_known_ones(make_model):
         make_model(rnn_type="elman")
 
 
-@pytest.mark.parametrize("share", [True, False])
-def test_micro_batches_change_neither_outputs_nor_gradients(make_cfg, share):
+def outputs_and_gradients(cfg, compiled=False):
+    torch.manual_seed(0)
     obs_space = spaces.Dict({"obs": spaces.Box(0, 255, (3, 36, 36), np.uint8)})
     obs = {"obs": torch.randint(0, 255, (3, 5, 3, 36, 36), dtype=torch.uint8)}
-    results = []
-    for size in (1000, 4):
-        torch.manual_seed(0)
-        cfg = make_cfg(
-            micro_batch_size=size,
-            use_rnn=False,
-            hidden_size=16,
-            obs_scale=255.0,
-            actor_critic_share_weights=share,
-        )
-        model = make_actor_critic(cfg, obs_space, spaces.Discrete(3))
-        output = model.evaluate(obs, torch.zeros(3, 1), torch.zeros(3, 5, dtype=torch.bool))
-        (output.action_params.square().mean() + output.values.square().mean()).backward()
-        results.append([output.action_params, output.values, *(p.grad for p in model.parameters())])
-    for whole, pieces in zip(*results, strict=True):
-        torch.testing.assert_close(whole, pieces, rtol=1e-4, atol=1e-6)
+    model = make_actor_critic(cfg, obs_space, spaces.Discrete(3))
+    if compiled:
+        model.compile_encoders()
+    output = model.evaluate(obs, torch.zeros(3, 1), torch.zeros(3, 5, dtype=torch.bool))
+    (output.action_params.square().mean() + output.values.square().mean()).backward()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    return {"params": output.action_params, "values": output.values, **gradients}
+
+
+def assert_all_close(first, second):
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        torch.testing.assert_close(tensor, second[name], rtol=1e-4, atol=1e-6)
+
+
+PICTURES = {"use_rnn": False, "hidden_size": 16, "obs_scale": 255.0}
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_micro_batches_change_neither_outputs_nor_gradients(make_cfg, share):
+    whole, pieces = (
+        outputs_and_gradients(make_cfg(**PICTURES, micro_batch_size=size, actor_critic_share_weights=share))
+        for size in (1000, 4)
+    )
+    assert_all_close(whole, pieces)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_encoders_give_the_same_outputs_gradients_and_names(make_cfg):
+    cfg = make_cfg(**PICTURES, micro_batch_size=5)
+    assert_all_close(outputs_and_gradients(cfg), outputs_and_gradients(cfg, compiled=True))

@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 
 from sample_factory.monitoring import wandb_run
+from sample_factory.monitoring.wandb_checkpoints import CheckpointUploads
 from sample_factory.monitoring.wandb_run import WandbRun, WandbSettings, new_unique_id
 
 
@@ -38,7 +40,12 @@ from sample_factory.monitoring.summaries import Summaries
 from sample_factory.monitoring.wandb_run import WandbRun, WandbSettings
 
 directory = Path(sys.argv[1])
-settings = WandbSettings("exp_1", "exp", None, "tests", "env", "SF", ["a"], directory, {"batch_size": 32})
+(directory / "checkpoint_p0").mkdir()
+(directory / "checkpoint_p0" / "best_000000001_64_reward_1.500.pth").write_bytes(b"weights")
+(directory / "cfg.json").write_text("{}")
+settings = WandbSettings(
+    "exp_1", "exp", None, "tests", "env", "SF", ["a"], directory, {"batch_size": 32}, checkpoints="best"
+)
 summaries = Summaries(directory, 1, 1.0, also=WandbRun(settings))
 summaries.write(0, 100, {"0_aux/avg_reward": 1.5})
 summaries.close()
@@ -48,20 +55,34 @@ summaries.close()
 def test_an_offline_run_is_written_with_the_real_package(tmp_path):
     pytest.importorskip("wandb")
     # In a process of its own: wandb leaves a service and environment variables behind.
-    environment = {**os.environ, "WANDB_MODE": "offline"}
+    key = "0123456789abcdef" * 2 + "01234567"
+    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_API_KEY": key}
     command = [sys.executable, "-c", OFFLINE_RUN, str(tmp_path)]
     subprocess.run(command, env=environment, check=True, timeout=120)
     written = list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
     assert len(written) == 1
     assert written[0].stat().st_size > 0
+    files = next(tmp_path.glob("wandb/offline-run-*/files"))
+    assert (files / "checkpoint_p0" / "best_000000001_64_reward_1.500.pth").read_bytes() == b"weights"
+    assert (files / "cfg.json").exists()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
 
 
 class FakeRun:
-    url, dir = "http://localhost/run", ""
+    url = "http://localhost/run"
 
-    def __init__(self):
+    def __init__(self, directory=""):
+        self.dir = str(directory)
         self.logged = []
+        self.saved = []
+        self.axes = {}
         self.finished = False
+
+    def define_metric(self, name, step_metric=None):
+        self.axes[name] = step_metric
+
+    def save(self, path, base_path, policy):
+        self.saved.append((os.path.relpath(path, base_path), policy))
 
     def log(self, record):
         self.logged.append(record)
@@ -91,6 +112,12 @@ def test_scalars_carry_the_steps_of_their_policy(tmp_path, monkeypatch):
         {"policy_1/train/loss": 0.7, "policy_1/env_steps": 20},
     ]
     assert run.finished
+    assert run.axes == {
+        "env_steps": None,
+        "*": "env_steps",
+        "policy_1/env_steps": None,
+        "policy_1/*": "policy_1/env_steps",
+    }
 
 
 def test_the_run_goes_offline_when_the_service_cannot_be_reached(tmp_path, monkeypatch):
@@ -142,3 +169,44 @@ def test_the_same_id_is_asked_to_resume(tmp_path, monkeypatch):
     WandbRun(settings).close()
     assert asked["id"] == settings.unique_id
     assert asked["resume"] == "allow"
+
+
+CHECKPOINTS = (
+    "checkpoint_p0/best_000000002_128_reward_2.000.pth",
+    "checkpoint_p0/checkpoint_000000001_64.pth",
+    "checkpoint_p0/checkpoint_000000002_128.pth",
+    "checkpoint_p1/checkpoint_000000001_64.pth",
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "uploaded"),
+    [
+        ("none", []),
+        ("best", [0]),
+        ("last", [2, 3]),
+        ("all", [0, 1, 2, 3]),
+    ],
+)
+def test_checkpoints_are_uploaded_as_asked_with_their_settings(tmp_path, monkeypatch, kind, uploaded):
+    experiment = tmp_path / "exp"
+    for name in ("cfg.json", *CHECKPOINTS):
+        (experiment / name).parent.mkdir(parents=True, exist_ok=True)
+        (experiment / name).write_text(name)
+    run = FakeRun(tmp_path / "files")
+    fake_wandb(monkeypatch, lambda module, arguments: run)
+    WandbRun(replace(make_settings(experiment), checkpoints=kind)).close()
+    names = ["cfg.json", *(CHECKPOINTS[number] for number in uploaded)] if uploaded else []
+    assert run.saved == [(name, "now") for name in names]
+    assert all((tmp_path / "files" / name).read_text() == name for name in names)
+
+
+def test_the_best_checkpoint_goes_while_training_and_each_one_once(tmp_path):
+    best = tmp_path / "exp" / CHECKPOINTS[0]
+    best.parent.mkdir(parents=True)
+    best.touch()
+    (tmp_path / "exp" / "cfg.json").touch()
+    run, uploads = FakeRun(tmp_path / "files"), CheckpointUploads(tmp_path / "exp", "best")
+    uploads.hand_over(run, is_end=False)
+    uploads.hand_over(run, is_end=True)
+    assert [name for name, _ in run.saved] == ["cfg.json", CHECKPOINTS[0]]

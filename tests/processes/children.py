@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
+import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -116,6 +119,10 @@ def crash() -> None:
     os._exit(3)
 
 
+def follow_a_null_pointer() -> None:
+    ctypes.string_at(0)
+
+
 def sleep_for_ever() -> None:
     time.sleep(1000)
 
@@ -158,8 +165,34 @@ class ExitsInPoll(Toy):
         os._exit(3)
 
 
+class CrashesInPoll(Toy):
+    def poll(self, timeout: float) -> None:
+        self.follow_a_null_pointer()
+
+    def follow_a_null_pointer(self) -> None:
+        ctypes.string_at(0)
+
+
+class SpeaksAndDies(Toy):
+    """Its last report is in the pipe when it is killed."""
+
+    def poll(self, timeout: float) -> None:
+        self.context.reporter.send("last words")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class StartsAGame(Toy):
+    """Has a child process that does not mind its parent's death."""
+
+    def __init__(self, context: WorkerContext):
+        super().__init__(context)
+        self.game = subprocess.Popen(["sleep", "1000"])
+        context.reporter.send(("game", self.game.pid))
+
+
 class StuckInPoll(Toy):
     def poll(self, timeout: float) -> None:
+        self.context.reporter.send(("polled", self.context.name, self.context.life))
         self.wait_for_a_simulator_that_hangs()
 
     def wait_for_a_simulator_that_hangs(self) -> None:

@@ -42,5 +42,12 @@ def test_a_crash_is_an_error_that_tells_the_exit_code() -> None:
 
 
 def test_a_call_that_takes_too_long_is_an_error() -> None:
-    with pytest.raises(ChildCallError, match="sleep_for_ever did not finish within"):
-        call_in_child(children.sleep_for_ever, timeout=0.2)
+    with pytest.raises(ChildCallError, match="sleep_for_ever did not finish within") as caught:
+        call_in_child(children.sleep_for_ever, timeout=2.0)
+    assert "in sleep_for_ever" in caught.value.trace
+
+
+def test_a_crash_in_a_library_comes_with_its_stack() -> None:
+    with pytest.raises(ChildCallError, match="ended with exit code -11") as caught:
+        call_in_child(children.follow_a_null_pointer, timeout=60)
+    assert "in follow_a_null_pointer" in caught.value.trace

@@ -6,11 +6,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from sample_factory.processes import offspring, supervision
 from sample_factory.processes.supervision import Death, Supervisor
 from sample_factory.processes.worker import WorkerFailed, WorkerSpec, WorkerStarted
 from tests.processes import children
@@ -129,6 +131,81 @@ def test_a_stuck_worker_is_killed_and_its_stack_names_the_function(watch: Watch)
     assert "wait_for_a_simulator_that_hangs" in death.trace
 
 
+def test_a_worker_that_crashes_in_a_library_leaves_its_stack(watch: Watch) -> None:
+    watch.start(children.CrashesInPoll)
+    death = watch.until_death()
+    assert death.cause == "worker was killed by SIGSEGV"
+    assert "in follow_a_null_pointer" in death.trace
+
+
+def test_what_a_worker_said_last_is_heard_though_it_is_dead(watch: Watch) -> None:
+    watch.start(children.SpeaksAndDies)
+    watch.until(watch.supervisor.all_started)  # reports are read only before it speaks
+    deadline = time.monotonic() + 60
+    while not (deaths := watch.supervisor.check()):
+        assert time.monotonic() < deadline
+    assert [death.cause.partition(";")[0] for death in deaths] == ["worker was killed by SIGKILL"]
+    assert "last words" in [*watch.reports, *watch.supervisor.reports()]
+
+
+def test_a_pause_of_the_supervisor_itself_is_not_held_against_its_workers(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a suspended machine: everybody's last sign of life is long ago."""
+    watch.start(children.StuckInPoll, silence_limit_sec=60)
+    watch.until(watch.supervisor.all_started)
+    now = time.monotonic
+    monkeypatch.setattr(supervision.time, "monotonic", lambda: now() + 1000)
+    assert watch.supervisor.check() == []
+    monkeypatch.setattr(supervision.time, "monotonic", lambda: now() + 1004)
+    assert watch.supervisor.check() == []
+    assert "worker" in watch.supervisor.pids()
+
+
+def test_workers_come_back_though_the_fork_server_was_killed(watch: Watch) -> None:
+    watch.start(children.Toy)
+    watch.until(watch.supervisor.all_started)
+    os.kill(psutil.Process(watch.supervisor.pids()["worker"]).ppid(), signal.SIGKILL)
+    watch.until_death()
+    watch.clock.now += watch.supervisor.restart("worker")
+    watch.until(lambda: ("polled", "worker", 1) in watch.reports)
+
+
+def test_the_title_of_a_process_tells_what_it_is(watch: Watch) -> None:
+    watch.start(children.Toy, "rollout_worker_12")
+    watch.until(watch.supervisor.all_started)
+    (pid,) = watch.supervisor.pids().values()
+    assert Path(f"/proc/{pid}/comm").read_text() == "sf_rollout_12\n"
+
+
+def test_a_worker_killed_because_it_would_not_stop_is_reported(watch: Watch) -> None:
+    watch.start(children.StuckInPoll)
+    watch.until(watch.supervisor.all_started)
+    reports = list(watch.supervisor.stop(["worker"], 0.5))
+    assert WorkerFailed("worker", "worker did not stop within 0 s and is killed", "") in reports
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+def test_a_game_does_not_outlive_its_worker(watch: Watch, end: str) -> None:
+    watch.start(children.StartsAGame)
+    watch.until(watch.supervisor.all_started)
+    (game,) = [report[1] for report in watch.reports if isinstance(report, tuple) and report[0] == "game"]
+    watch.until(lambda: watch.supervisor._workers["worker"].offspring)
+    assert is_running(game)
+    if end == "killed":
+        os.kill(watch.supervisor.pids()["worker"], signal.SIGKILL)
+        watch.until_death()
+    else:
+        watch.supervisor.stop_all(30.0)
+    watch.until(lambda: not is_running(game))
+
+
+def test_another_process_that_was_given_the_number_of_a_dead_one_is_left_alone() -> None:
+    (me,) = [process for process in offspring.descendants(os.getppid()) if process.pid == os.getpid()]
+    stranger = offspring.Descendant(me.pid, me.started - 1)
+    assert offspring.end_survivors(frozenset({stranger})) == []
+
+
 def test_a_worker_stuck_while_it_is_built_has_a_limit_of_its_own(watch: Watch) -> None:
     watch.start(children.StuckInBuild, start_limit_sec=0.5, silence_limit_sec=1000)
     death = watch.until_death()
@@ -179,7 +256,7 @@ def test_a_restarted_worker_counts_as_not_started_until_it_is_built_again(watch:
 def test_a_worker_that_ignores_the_request_to_stop_is_killed(watch: Watch) -> None:
     watch.start(children.StuckInPoll, "stuck")
     watch.start(children.Toy, "willing")
-    watch.until(watch.supervisor.all_started)
+    watch.until(lambda: {("polled", "stuck", 0), ("polled", "willing", 0)} <= set(watch.reports))
     pids = watch.supervisor.pids()
     last = list(watch.supervisor.stop(["stuck", "willing"], 0.5))
     assert last.count(("closed", "willing", 0)) == 1

@@ -139,9 +139,17 @@ def test_trajectories_are_dropped_only_when_their_newest_step_is_too_old() -> No
     assert bench.free() == SLOTS - 2
 
 
+def test_a_trajectory_in_which_nobody_acted_has_no_age() -> None:
+    bench = Bench()
+    slots = bench.hand_over(1)
+    bench.batcher.receive()
+    bench.batcher.discard_older_than(100)
+    assert bench.batcher.ready_slots() == slots
+
+
 def test_dropping_wakes_workers_that_wait_for_slots() -> None:
     bench = Bench()
-    bench.hand_over(1)
+    bench.store.policy_ids[bench.hand_over(1)] = 0
     bench.batcher.receive()
     bench.board.waiting[0] = True
     bench.batcher.discard_older_than(100)

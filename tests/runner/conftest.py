@@ -91,10 +91,12 @@ def ray_address() -> Iterator[str]:
     start = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
     # Ray's sockets need short paths, too.
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as directory:
-        flags = [f"--port={port}", f"--temp-dir={directory}", "--node-ip-address=127.0.0.1", "--num-cpus=4"]
+        flags = [f"--port={port}", f"--temp-dir={directory}", "--node-ip-address=127.0.0.1", "--num-cpus=2"]
         flags += ["--include-dashboard=false", "--disable-usage-stats"]
         head = subprocess.Popen(
             [sys.executable, "-c", start, "start", "--head", "--block", *flags],
+            # Workers start when there is something to do, and not for every driver in advance.
+            env={**os.environ, "RAY_prestart_worker_first_driver": "0"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

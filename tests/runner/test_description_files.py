@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import pytest
 
+from sample_factory.config.parsing import parse_args
 from sample_factory.envs.registry import family_for
 from sample_factory.runner.bundles import BUNDLES, bundle_envs
 from sample_factory.runner.description_files import load_description
@@ -206,6 +208,15 @@ def test_commands_can_name_a_file_with_the_parameters(project: Project) -> None:
     command, _ = experiments(project, OTHER + "env: a\nlr: 0.1\n", "--args_method=yaml")[0]
     path = command.split("--cfg_file=")[1].split()[0]
     assert parse_yaml((project.directory / path).read_text(), "file") == {"env": "a", "lr": 0.1}
+
+
+def test_the_trainer_reads_the_file_that_its_command_names(project: Project) -> None:
+    text = "env: gym_CartPole-v1\ngamma: 0.9\nlearning_rate: 3e-4\nwandb_tags: !literal [a, b]\n"
+    command, _ = experiments(project, text, "--args_method=yaml", "--seeds", "5")[0]
+    assert "--gamma" not in command
+    cfg = parse_args(shlex.split(command)[3:])
+    assert (cfg.env, cfg.seed, cfg.gamma, cfg.learning_rate) == ("gym_CartPole-v1", 5, 0.9, 0.0003)
+    assert cfg.wandb_tags == ["a", "b"]
 
 
 def test_the_command_line_wins_over_the_file(project: Project) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sample_factory.runner.durations import CALIBERS, caliber_seconds, parse_duration, slurm_time
+from sample_factory.runner.durations import CALIBERS, Caliber, find_caliber, parse_duration, slurm_time
 from sample_factory.runner.errors import RunnerError
 
 
@@ -43,11 +43,28 @@ def test_a_duration_survives_being_written_for_slurm(seconds: int) -> None:
 
 
 def test_calibers_grow_from_ten_minutes_to_a_week() -> None:
-    seconds = [caliber_seconds(name) for name in CALIBERS]
+    seconds = [find_caliber(name).seconds for name in CALIBERS]
     assert seconds == sorted(seconds)
     assert (seconds[0], seconds[-1]) == (600, 7 * 86400)
 
 
 def test_an_unknown_caliber_lists_the_known_ones() -> None:
     with pytest.raises(RunnerError, match=r"debug, veryveryshort, .*veryveryverylong"):
-        caliber_seconds("tiny")
+        find_caliber("tiny")
+
+
+def test_a_file_changes_calibers_and_says_where_each_one_runs(tmp_path):
+    path = tmp_path / "calibers.yaml"
+    path.write_text("short: {partition: shared-gpu}\nlong: 8h\ntiny: {time: 1m, partition: debug-cpu}\n")
+    assert find_caliber("short", str(path)) == Caliber(6 * 3600, "shared-gpu")
+    assert find_caliber("long", str(path)) == Caliber(8 * 3600, None)
+    assert find_caliber("tiny", str(path)) == Caliber(60, "debug-cpu")
+    assert find_caliber("daylong", str(path)) == Caliber(86400, None)
+
+
+@pytest.mark.parametrize("text", ["tiny: {partition: p}", "tiny: {tme: 1h}", "tiny: [1]"])
+def test_a_file_of_calibers_that_makes_no_sense_is_refused(tmp_path, text):
+    path = tmp_path / "calibers.yaml"
+    path.write_text(text)
+    with pytest.raises(RunnerError, match="--calibers="):
+        find_caliber("short", str(path))

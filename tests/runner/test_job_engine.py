@@ -303,6 +303,72 @@ def test_the_exit_code_tells_how_it_went(tmp_path: Path, found: list[State], exp
     assert exit_code_of(engine.records, engine.stop_request) == expected
 
 
+class Conductor:
+    """Adds the next job whenever one is complete; drops `unwanted` as soon as something else is."""
+
+    def __init__(self, names: str, unwanted: str = ""):
+        self.waiting = list(names)
+        self.unwanted = unwanted
+
+    def direct(self, engine: Engine) -> bool:
+        completed = [record for record in engine.records if record.state is State.COMPLETED]
+        if completed and self.unwanted:
+            engine.drop(self.unwanted, "nobody needs it")
+            self.unwanted = ""
+        if self.waiting and len(completed) == len(engine.records):
+            engine.add([make_job(self.waiting.pop(0))])
+        return bool(self.waiting)
+
+
+def test_a_director_adds_jobs_while_others_run(tmp_path: Path) -> None:
+    backend = ScriptedBackend({})
+    engine = make_engine(tmp_path, backend, "")
+    engine.run(Conductor("abc"))
+    assert states(engine) == dict.fromkeys("abc", State.COMPLETED)
+    assert [job for job, _ in backend.starts] == ["a", "b", "c"]
+
+
+def test_an_added_job_that_is_complete_is_not_started_again(tmp_path: Path) -> None:
+    backend = ScriptedBackend({})
+    engine = make_engine(tmp_path, backend, "")
+    record = make_job("a").record()
+    record.state, record.attempts = State.COMPLETED, [Attempt(1, "scripted", exit_code=0)]
+    engine._manifest.records["a"] = record
+    engine.run(Conductor("ab"))
+    assert [job for job, _ in backend.starts] == ["b"]
+
+
+def test_an_added_job_that_still_runs_is_adopted(tmp_path: Path) -> None:
+    backend = ScriptedBackend({})
+    engine = make_engine(tmp_path, backend, "")
+    record = make_job("a").record()
+    record.state, record.attempts = State.RUNNING, [Attempt(1, "scripted")]
+    engine._manifest.records["a"] = record
+    backend.running["a"] = 2
+    engine.run(Conductor("a"))
+    assert states(engine) == {"a": State.COMPLETED}
+    assert backend.starts == []
+
+
+def test_dropped_jobs_end_without_being_failures_or_being_started(tmp_path: Path) -> None:
+    class Uneven(ScriptedBackend):
+        """`slow` has many looks before it ends."""
+
+        def start(self, launches: Sequence[Launch]) -> list[Started]:
+            started = super().start(launches)
+            if any(launch.job.id == "s" for launch in launches):
+                self.running["s"] = 8
+            return started
+
+    backend = Uneven({})
+    # `s` runs when `a` is complete; `q` still waits for room.
+    engine = make_engine(tmp_path, backend, "saq", Placement(2))
+    engine.run(Conductor("", unwanted="sq"))
+    assert states(engine) == {"s": State.INTERRUPTED, "a": State.COMPLETED, "q": State.INTERRUPTED}
+    assert {record.error for record in engine.records} == {"", "nobody needs it"}
+    assert [job for job, _ in backend.starts] == ["s", "a"]
+
+
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), parallel=st.integers(1, 4), retries=st.integers(0, 2))
 def test_whatever_happens_every_job_ends_and_limits_hold(seed: int, parallel: int, retries: int) -> None:

@@ -99,9 +99,7 @@ def test_who_runs_the_job_is_known_before_it_ends(tmp_path: Path) -> None:
 
 
 def test_sigterm_lets_the_job_save_and_records_who_asked(tmp_path: Path) -> None:
-    job = Supervised(
-        tmp_path, "trap 'echo saved; exit 75' TERM; echo ready; while true; do sleep 60 & wait; done"
-    )
+    job = Supervised(tmp_path, "trap 'echo saved; exit 75' TERM; sleep 60 & echo ready; wait")
     job.wait_for_output("ready")
     job.process.terminate()
     assert job.process.wait(30) == 75
@@ -188,9 +186,7 @@ def test_a_task_of_an_array_is_requeued_by_its_own_number(tmp_path: Path, record
 def test_a_cancelled_job_is_not_requeued(tmp_path: Path, recorder: Recorder) -> None:
     recorder.install("scontrol")
     recorder.install("squeue", "echo RUNNING")
-    job = Supervised(
-        tmp_path, "trap 'exit 75' TERM; echo ready; while true; do sleep 60 & wait; done", "--slurm_requeue"
-    )
+    job = Supervised(tmp_path, "trap 'exit 75' TERM; sleep 60 & echo ready; wait", "--slurm_requeue")
     job.wait_for_output("ready")
     job.process.terminate()
     job.process.wait(30)

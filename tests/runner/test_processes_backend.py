@@ -18,8 +18,9 @@ Register = Callable[[subprocess.Popen[str]], subprocess.Popen[str]]
 FAIL = '"fail", "python -c \'raise ValueError(42)\'"'
 # Saves its process number, then waits to be told to stop; finishes at once when there is a file "go".
 PATIENT = (
-    '"patient", "bash -c \'[ -e go ] && exit 0; echo $$ >> pids; '
-    'trap \\"echo saved >> pids; exit 75\\" TERM; while true; do sleep 600 & wait; done\'"'
+    # Noted when its child runs: one that is started after the signal would live on for the whole grace.
+    '"patient", "bash -c \'[ -e go ] && exit 0; trap \\"echo saved >> pids; exit 75\\" TERM; '
+    "sleep 600 & echo $$ >> pids; wait'\""
 )
 
 pytestmark = pytest.mark.processes

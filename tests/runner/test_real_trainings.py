@@ -81,7 +81,7 @@ def test_in_tmux(project: Project) -> None:
 
 def test_on_ray(project: Project, ray_address: str, end_process: Register) -> None:
     project.write("run.yaml", TRAINING)
-    flags = ("--runner=ray", f"--ray_address={ray_address}", "--ray_cpus_per_job=2")
+    flags = ("--runner=ray", f"--ray_address={ray_address}", "--ray_cpus_per_job=1")
     launcher = end_process(project.start("--config=run.yaml", *flags))
     output = launcher.communicate(timeout=800)[0]
     assert launcher.returncode == 0, output

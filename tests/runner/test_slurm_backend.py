@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -16,7 +18,7 @@ SLURM = ("--runner=slurm", "--slurm_gpus_per_job=0", "--slurm_cpus_per_gpu=1", "
 FAIL = '"fail", "python -c \'raise ValueError(42)\'"'
 SAVES = (
     '"saves", "bash -c \'[ -e go ] && exit 0; trap \\"echo saved >> seen; exit 75\\" TERM USR1; '
-    "echo on >> seen; while true; do sleep 600 & wait; done'\""
+    "sleep 600 & echo on >> seen; wait'\""
 )
 
 pytestmark = pytest.mark.processes
@@ -171,3 +173,22 @@ def test_before_its_time_limit_a_job_saves_and_is_requeued(project: Project, slu
     wait_for(lambda: "Restarts=1" in slurm.run("scontrol", "show", "job", number), timeout=120)
     assert seen(project)[:2] == ["on", "saved"]
     assert project.launch("--cancel", "--run_name=run", "--slurm_poll=0") == 0
+
+
+@pytest.mark.parametrize("array", ["--slurm_array", "--no-slurm_array"])
+def test_a_launcher_that_dies_while_it_submits_submits_nothing_twice(
+    project: Project, slurm: SlurmCluster, end_process: Register, array: str
+) -> None:
+    real = shutil.which("sbatch")
+    # The launcher is gone before its submission reaches Slurm, and nobody reads the id.
+    wrapper = project.write("bin/sbatch", f'#!/bin/bash\nkill -9 $PPID\nsleep 0.5\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    run = project.describe('"x", "bash -c \'echo ran >> seen\'"')
+    path = f"{wrapper.parent}:{os.environ['PATH']}"
+    first = end_process(project.start(run, *SLURM, array, PATH=path))
+    assert first.wait(60) == -signal.SIGKILL
+    assert [job["attempts"][-1]["id"] for job in project.jobs().values()] == [""]
+    assert project.launch(run, *SLURM, array, "--wait") == 0
+    job = project.jobs()["00_x"]
+    assert (job["state"], len(job["attempts"])) == ("COMPLETED", 1)
+    assert seen(project) == ["ran"]

@@ -116,3 +116,9 @@ def test_an_array_script_becomes_the_script_of_its_task() -> None:
 )
 def test_the_job_id_is_found_in_sbatchs_answer(output: str, expected: str) -> None:
     assert job_id(output) == expected
+
+
+def test_a_token_stands_behind_the_users_own_comment() -> None:
+    options = SlurmOptions(Path("w"), extra="--comment='for the paper' --nice=5")
+    command = sbatch_command(options, Path("w/s.sh"), "name", token="sf-1")
+    assert command[-2:] == ["--comment=for the paper sf-1", "w/s.sh"]

@@ -15,7 +15,7 @@ TMUX = "--runner=tmux"
 FAIL = '"fail", "python -c \'raise ValueError(42)\'"'
 PATIENT = (
     '"patient", "bash -c \'[ -e go ] && exit 0; trap \\"echo saved >> seen; exit 75\\" TERM; '
-    "echo on >> seen; while true; do sleep 600 & wait; done'\""
+    "sleep 600 & echo on >> seen; wait'\""
 )
 
 pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("tmux")]

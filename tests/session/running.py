@@ -97,12 +97,20 @@ def metric(train_dir: Path, tag: str, experiment: str = "experiment", policy_id:
 class Program:
     """A program in a session of its own, as a shell would start it; ended with its test."""
 
-    def __init__(self, arguments: Sequence[str], directory: Path, module: str = TRAIN, script: str = ""):
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        directory: Path,
+        module: str = TRAIN,
+        script: str = "",
+        python_path: Sequence[Path] = (),
+    ):
         self.mark = uuid.uuid4().hex
         self.output_path = directory / f"output_{self.mark[:8]}.txt"
         self._shared_memory = set(os.listdir("/dev/shm"))
         start = [script] if script else ["-m", module]
-        environment = {**os.environ, MARK: self.mark, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        path = os.pathsep.join(map(str, (ROOT, *python_path)))
+        environment = {**os.environ, MARK: self.mark, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
         with self.output_path.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, *start, *arguments],

@@ -13,6 +13,7 @@ import pytest
 from sample_factory.algorithms.appo import session
 from sample_factory.algorithms.appo.progress import Progress
 from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.monitoring.log import close_logging
 from sample_factory.processes.supervision import Death, Supervisor
 from tests.session.running import FEED_FORWARD, child_pids, latest, log_text, train
 
@@ -124,3 +125,13 @@ def test_an_environment_that_crashes_again_and_again_ends_the_session_with_its_t
     text = log_text(tmp_path)
     assert "this environment crashes at step 5" in text
     assert "doubles.py" in text
+
+
+def test_a_session_leaves_no_descriptor_behind_in_its_process(tmp_path: Path):
+    counts = []
+    for number in range(2):
+        flags = (*FEED_FORWARD, "--train_for_env_steps=300")
+        train(tmp_path, "gym_CartPole-v1", *flags, experiment=f"experiment_{number}")
+        close_logging()
+        counts.append(len(os.listdir("/proc/self/fd")))
+    assert counts[0] == counts[1]

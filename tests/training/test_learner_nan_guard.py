@@ -101,3 +101,17 @@ def test_the_statistics_of_observations_survive_one_that_is_not_finite():
     assert torch.isfinite(learner.model.obs_normalizers["obs"].mean).all()
     result = learner.train(make_batch(learner), no_callback)
     assert result.sgd_steps == 1
+
+
+def test_a_gradient_of_the_auxiliary_loss_that_is_not_finite_changes_nothing(log_lines):
+    learner = make_learner(make_cfg(use_cpc=True, use_rnn=True, cpc_forward_steps=3))
+    parameter = learner._aux_parameters()[0]
+    parameter.register_hook(lambda gradient: gradient * math.inf)
+    before = copy.deepcopy(learner.state_dict())
+    result = learner.train(make_batch(learner), no_callback)
+    after = learner.state_dict()
+    assert result.sgd_steps == 0
+    assert equal(before["model"], after["model"])
+    assert equal(before["aux_loss_module"], after["aux_loss_module"])
+    assert len(log_lines) == 1
+    assert log_lines[0].startswith("Policy 0: gradient of aux_loss.")

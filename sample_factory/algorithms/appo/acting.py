@@ -69,14 +69,18 @@ class ActingPolicy:
                         tensor.copy_(torch.from_numpy(self._arrays[name]))
         return self.version != NOT_PUBLISHED
 
-    @torch.inference_mode()
     def act(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
         """See `Acting`."""
         store = self._store
         if self._numpy_policy is not None:
             store.outputs[slots, rows] = self._numpy_policy.act(store.obs["obs"][slots, rows])
-            store.policy_versions[slots, rows] = self.version
-            return
+        else:
+            self._act_with_torch(slots, rows)
+        store.policy_versions[slots, rows] = self.version
+
+    @torch.inference_mode()
+    def _act_with_torch(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
+        store = self._store
         obs = {key: self._to_device(array[slots, rows]) for key, array in store.obs.items()}
         output = self._model.act(obs, self._to_device(store.rnn_states[slots, rows]))
         distribution = self._model.action_distribution(output.action_params, obs)
@@ -88,7 +92,6 @@ class ActingPolicy:
             output.values[:, None],
         )
         store.outputs[slots, rows] = torch.cat(columns, dim=1).cpu().numpy()
-        store.policy_versions[slots, rows] = self.version
         if self._uses_rnn:
             store.rnn_states[slots, rows + 1] = output.rnn_states.cpu().numpy()
 

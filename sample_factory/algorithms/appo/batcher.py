@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -61,10 +62,14 @@ class Batcher:
         """Notes the slots that have become ready."""
         records = self._inbox.receive(timeout)
         messages = [decode(record) for record in records]
-        told = [message.slot for message in messages if isinstance(message, TrajectoryReady)]
-        self._ready |= {slot: None for slot in told if self._ledger.is_awaited_by(slot, self._policy_id)}
+        self._note_ready([message.slot for message in messages if isinstance(message, TrajectoryReady)])
         if not records:
             self.recover()
+
+    def _note_ready(self, told: list[int]) -> None:
+        if told:
+            awaited = self._ledger.are_awaited_by(told, self._policy_id)
+            self._ready |= dict.fromkeys(compress(told, awaited))
 
     def recover(self) -> None:
         """Finds ready slots that nobody tells of: their worker, or the learner before this one, has died."""
@@ -72,16 +77,15 @@ class Batcher:
 
     def discard_older_than(self, version: int) -> None:
         """Drops trajectories in which even the newest step of this policy was chosen before `version`."""
-        stale = [slot for slot in self._ready if self._newest_version(slot) < version]
-        if stale:
-            for slot in stale:
+        slots = np.fromiter(self._ready, np.int64, len(self._ready))
+        mine = self._store.policy_ids[slots] == self._policy_id
+        is_recent = mine & (self._store.policy_versions[slots] >= version)
+        stale = slots[mine.any(axis=1) & ~is_recent.any(axis=1)]
+        if len(stale):
+            for slot in stale.tolist():
                 del self._ready[slot]
             self.discarded += len(stale)
-            self._release(np.array(stale))
-
-    def _newest_version(self, slot: int) -> int:
-        mine = self._store.policy_ids[slot] == self._policy_id
-        return int(self._store.policy_versions[slot][mine].max(initial=-1))
+            self._release(stale)
 
     def take(self, count: int) -> Batch | None:
         """Copies the `count` oldest trajectories into a batch, frees their slots; None if there are fewer."""

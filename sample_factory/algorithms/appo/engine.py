@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sample_factory.algorithms.appo.board import Activity
@@ -35,7 +36,12 @@ from sample_factory.processes.worker import Builder, Component, WorkerContext, W
 log = logging.getLogger("sample_factory")
 
 MAX_NICENESS = 19
-MIN_PROGRESS_SEC = 1.0  # of useful work, for a death to count as the first in a row again
+# What a component must have got done, for its next death to count as the first in a row again.
+MIN_PROGRESS_SEC = 1.0
+MIN_PROGRESS_ROLLOUTS = 10
+# Without a sign of life for this long a learner or policy worker is stuck; to start, an SGD step or a save on
+# a slow disk may take longer than an environment is allowed to.
+MIN_SILENCE_LIMIT_SEC = 600.0
 # For libraries that an environment loads; torch has its own setting in every worker.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -46,6 +52,16 @@ class ComponentFailedError(RuntimeError):
     def __init__(self, message: str, trace: str = ""):
         super().__init__(message)
         self.trace = trace
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """The deaths of one component since it last got anything done."""
+
+    count: int
+    first: Death
+    seconds: float  # of work it had done by then
+    rollouts: int  # it had handed over by then
 
 
 class Engine(Protocol):
@@ -124,7 +140,7 @@ class ParallelEngine:
         self._site = site
         self._supervisor = supervisor
         self._builders = builders(site)
-        self._failures: dict[str, tuple[int, float]] = {}  # name -> in a row, seconds of work done by then
+        self._troubles: dict[str, Trouble] = {}
         self._replaced_policy_workers: set[str] = set()
 
     def start(self) -> None:
@@ -137,7 +153,9 @@ class ParallelEngine:
         cfg, plan = self._site.cfg, self._site.plan
         builder = self._builders[name]
         niceness, cores = cfg.default_niceness, None
-        step_limit = float(cfg.env_step_timeout_seconds)
+        step_limit, start_limit = float(cfg.env_step_timeout_seconds), float(cfg.reset_timeout_seconds)
+        if not isinstance(builder, RolloutWorkerBuilder):
+            step_limit, start_limit = (max(sec, MIN_SILENCE_LIMIT_SEC) for sec in (step_limit, start_limit))
         if isinstance(builder, RolloutWorkerBuilder):
             niceness += 10
             if cfg.set_workers_cpu_affinity and plan.num_workers >= len(available_cores()):
@@ -151,7 +169,7 @@ class ParallelEngine:
             niceness=min(niceness, MAX_NICENESS),
             silence_limit_sec=step_limit,
             silence_report_sec=float(cfg.heartbeat_reporting_interval),
-            start_limit_sec=float(cfg.reset_timeout_seconds),
+            start_limit_sec=start_limit,
             environment=SINGLE_THREADED if cfg.force_envs_single_thread else {},
         )
 
@@ -165,37 +183,48 @@ class ParallelEngine:
             self._handle(death)
 
     def _handle(self, death: Death) -> None:
-        """Replaces a worker that died, unless it can't work: it never came up, or dies without progress."""
+        """Replaces a worker that died, unless it can't work: it is set up wrongly, or makes no progress."""
         builder = self._builders[death.name]
-        if not death.started and death.deaths == 1:
+        if not death.started and death.raised and death.deaths == 1:
             raise ComponentFailedError(f"{death.name} failed to start: {death.cause}", death.trace)
-        in_a_row = self._count_failure(death.name)
-        limit = self._site.cfg.max_worker_restarts
         if death.is_final:
             raise ComponentFailedError(f"{death.name} failed: {death.cause}", death.trace)
-        if in_a_row > limit:
+        if isinstance(builder, RolloutWorkerBuilder):
+            death = replace(death, cause=f"{death.cause}; {self._site.whereabouts(builder, death.deaths)}")
+        trouble = self._troubles[death.name] = self._note(death, builder)
+        limit = self._site.cfg.max_worker_restarts
+        if trouble.count > limit:
             raise ComponentFailedError(
-                f"{death.name} failed: {death.cause} (--max_worker_restarts={limit} in a row)",
-                death.trace,
+                f"{death.name} failed: {trouble.first.cause} ({trouble.count} deaths in a row, "
+                f"--max_worker_restarts={limit})",
+                trouble.first.trace,
             )
         if isinstance(builder, RolloutWorkerBuilder):
             lost = self._site.forget_rollout_worker(builder.worker_id)
             log.warning("%d open trajectories of %s are dropped.", lost, death.name)
         elif isinstance(builder, PolicyWorkerBuilder):
             self._replaced_policy_workers.add(death.name)
-        delay = self._supervisor.restart(death.name, in_a_row)
+        delay = self._supervisor.restart(death.name, trouble.count)
         log.warning("%s died (%s) and is replaced in %.1f s.", death.name, death.cause, delay)
         if death.trace:
             log.warning("%s", death.trace)
 
-    def _count_failure(self, name: str) -> int:
-        """How many times a component has died in a row without getting anything done in between."""
-        seconds = self._site.board().seconds[self._site.plan.component_names().index(name)]
-        done = float(seconds[[Activity.ENVIRONMENT, Activity.INFERENCE, Activity.TRAINING]].sum())
-        failures, done_before = self._failures.get(name, (0, 0.0))
-        failures = 1 if done > done_before + MIN_PROGRESS_SEC else failures + 1
-        self._failures[name] = failures, done
-        return failures
+    def _note(self, death: Death, builder: Builder) -> Trouble:
+        """Counts deaths in a row: since the component last got anything done."""
+        board = self._site.board()
+        activities = [Activity.ENVIRONMENT, Activity.INFERENCE, Activity.TRAINING]
+        row = self._site.plan.component_names().index(death.name)
+        seconds, rollouts = float(board.seconds[row, activities].sum()), 0
+        if isinstance(builder, RolloutWorkerBuilder):
+            rollouts = int(board.collected[builder.worker_id].max())
+        before = self._troubles.get(death.name)
+        if (
+            before is None
+            or seconds >= before.seconds + MIN_PROGRESS_SEC
+            or rollouts >= before.rollouts + MIN_PROGRESS_ROLLOUTS
+        ):
+            return Trouble(1, death, seconds, rollouts)
+        return Trouble(before.count + 1, before.first, seconds, rollouts)
 
     def _after_start(self, name: str) -> None:
         """A new policy worker has dropped the requests to its predecessor: rollout workers repeat them."""

@@ -45,3 +45,9 @@ class Channels:
             ],
             batchers=channels(plan.num_policies, announcements),
         )
+
+    def close(self) -> None:
+        """Closes all ends in this process."""
+        for channels in (self.rollout_workers, *self.policy_workers, self.batchers):
+            if isinstance(channels, PipeChannels):
+                channels.close()

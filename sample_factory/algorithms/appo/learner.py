@@ -91,6 +91,8 @@ class Learner:
         self._optimizer = _make_optimizer(cfg, [*self._parameters, *self._aux_parameters()])
         self._lr_schedule = _make_schedule(cfg)
         self._needs_kl = cfg.lr_schedule in _KL_SCHEDULES
+        if cfg.compile_model:
+            self.model.compile_encoders()
         self._extra_losses: dict[str, float] = {}  # of the last minibatch
 
     def _aux_parameters(self) -> list[Tensor]:
@@ -212,13 +214,10 @@ class Learner:
         total.backward()
         limit = self.cfg.max_grad_norm if self.cfg.max_grad_norm > 0 else float("inf")
         norm = torch.nn.utils.clip_grad_norm_(self._parameters, limit)
+        if self._aux_loss is not None:  # clipped apart; an infinity in either norm survives the addition
+            norm = norm + torch.nn.utils.clip_grad_norm_(self._aux_parameters(), limit)
         if not bool(torch.isfinite(norm)):
-            grads = {
-                f"gradient of {n}": p.grad for n, p in self.model.named_parameters() if p.grad is not None
-            }
-            return self._skip(_name_not_finite(grads))
-        if self._aux_loss is not None:
-            torch.nn.utils.clip_grad_norm_(self._aux_parameters(), limit)
+            return self._skip(_name_not_finite(self._gradients()))
         for group in self._optimizer.param_groups:
             group["lr"] = self._lr_schedule.current_lr()
         self._optimizer.step()
@@ -226,6 +225,12 @@ class Learner:
         self.policy_version += 1
         self._skipped_in_a_row = 0
         return True
+
+    def _gradients(self) -> dict[str, Tensor]:
+        named = list(self.model.named_parameters())
+        if self._aux_loss is not None:
+            named += [(f"aux_loss.{name}", p) for name, p in self._aux_loss.named_parameters()]
+        return {f"gradient of {name}": p.grad for name, p in named if p.grad is not None}
 
     def _skip(self, culprit: str) -> bool:
         self._optimizer.zero_grad(set_to_none=True)
@@ -256,6 +261,18 @@ class Learner:
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.policy_version += self.cfg.max_policy_lag + 1
+
+    def catch_up(self, weights: Mapping[str, Tensor], policy_version: int) -> None:
+        """Takes weights that were published after the checkpoint it was loaded from had been saved.
+
+        The optimiser's moments stay those of the checkpoint: they soon matter no more, the weights always do.
+        """
+        self.model.load_state_dict(weights)
+        progress = self._lr_schedule.state_dict()
+        if "updates" in progress:
+            progress["updates"] += policy_version - self.policy_version
+            self._lr_schedule.load_state_dict(progress)
+        self.policy_version = policy_version
 
     def state_dict(self) -> dict[str, Any]:
         """Everything a resumed session needs, as tensors, numbers and strings."""

@@ -5,24 +5,28 @@ Invariant: what is published and what is saved is always the learner's state bet
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
+import torch
 
 from sample_factory.algorithms.appo.batcher import Batch, Batcher
 from sample_factory.algorithms.appo.board import Activity, Board, Lag, Stopwatch
 from sample_factory.algorithms.appo.learner import IterationResult, Learner
 from sample_factory.algorithms.appo.plan import Plan
 from sample_factory.algorithms.appo.population import hyper_parameters_path
+from sample_factory.algorithms.appo.saving import BackgroundSaver
 from sample_factory.algorithms.appo.weights import WeightStore
 from sample_factory.config.config import Config
-from sample_factory.model.checkpoints import CheckpointError, CheckpointStore
+from sample_factory.model.checkpoints import CheckpointStore
 from sample_factory.monitoring.reports import TrainReport
 from sample_factory.monitoring.summaries import train_summary_due
 from sample_factory.processes.channels import Reporter
@@ -70,6 +74,8 @@ class LearnerWorker:
         self._last_save = self._last_best_check = self._last_milestone = now
         self._last_summary = -math.inf
         self._saved_version = -1
+        self._saver = BackgroundSaver(at_once=self._cfg.serial_mode)
+        self._has_tried_to_save = False
         self._cfg_number = 0
         self._load()
         if is_restart:
@@ -95,7 +101,8 @@ class LearnerWorker:
         )
 
     def _take_over(self) -> None:
-        """Continues for a learner that died: what was ready for it, and where the workers think it is."""
+        """Continues for a learner that died: what it published last, what was ready for it, and its place."""
+        self._catch_up()
         self.batcher.recover()
         self.iterations = int(self._board.iterations[self.learner.policy_id])
         per_iteration = self._plan.trajectories_per_iteration
@@ -105,6 +112,19 @@ class LearnerWorker:
             # In turns, everybody waits for an iteration whose batch died with the learner: call it finished.
             self.iterations += 1
             self._board.iterations[self.learner.policy_id] = self.iterations
+
+    def _catch_up(self) -> None:
+        """Weights and counters outlive their learner in shared memory, so no published SGD step is lost."""
+        learner, policy_id = self.learner, self.learner.policy_id
+        if self._links.weights.version <= learner.policy_version:
+            return
+        weights = {name: torch.empty_like(tensor) for name, tensor in self._arrays.items()}
+        version = self._links.weights.load({name: tensor.numpy() for name, tensor in weights.items()})
+        log.info("Policy %d goes on from version %d, published by its last learner.", policy_id, version)
+        learner.catch_up(weights, version)
+        learner.env_steps = max(learner.env_steps, int(self._board.env_steps[policy_id]))
+        learner.samples = max(learner.samples, int(self._board.samples[policy_id]))
+        self._start_saving()  # or learners that die sooner than saving is due would never save
 
     def poll(self, timeout: float) -> None:
         """Trains on one batch if there is one; waits for trajectories otherwise."""
@@ -183,8 +203,9 @@ class LearnerWorker:
     def _after_step(self) -> None:
         self._links.beat()
         self._publish()
-        if self._saved_version < 0:  # a run that dies early still has something to resume from
-            self.save()
+        if self._saved_version < 0 and not self._has_tried_to_save:
+            self._has_tried_to_save = True  # a run that dies early still has something to resume from
+            self._start_saving()
 
     def _publish(self) -> None:
         for name, tensor in self.learner.model.state_dict().items():
@@ -229,31 +250,44 @@ class LearnerWorker:
         )
 
     def _save_if_due(self) -> None:
+        self._collect_saves()
         now = time.monotonic()
-        if now - self._last_save >= self._cfg.save_every_sec:
-            self.save()
-        if now - self._last_best_check >= self._cfg.save_best_every_sec:
+        if now - self._last_save >= self._cfg.save_every_sec and not self._saver.busy:
+            self._start_saving()
+        if now - self._last_best_check >= self._cfg.save_best_every_sec and not self._saver.busy:
             self._last_best_check = now
             self._save_if_best()
 
     def save(self) -> None:
-        """Writes a checkpoint, and a milestone when one is due; a failing disk is reported, not fatal."""
+        """Writes a checkpoint and waits until it is on the disk; a failing disk is reported, not fatal."""
+        self._start_saving()
+        self._collect_saves(wait=True)
+
+    def _start_saving(self) -> None:
+        """Writes a checkpoint, and a milestone when one is due, while training goes on."""
         learner, cfg = self.learner, self._cfg
         now = self._last_save = time.monotonic()
-        if learner.policy_version == self._saved_version:
+        version, env_steps = learner.policy_version, learner.env_steps
+        if version == self._saved_version:
             return
         milestone = cfg.save_milestones_sec > 0 and now - self._last_milestone >= cfg.save_milestones_sec
-        try:
-            path = self._checkpoints.save(
-                self._state(), policy_version=learner.policy_version, env_steps=learner.env_steps
-            )
+        state = copy.deepcopy(self._state())
+
+        def write() -> None:
+            path = self._checkpoints.save(state, policy_version=version, env_steps=env_steps)
             if milestone:
                 self._checkpoints.save_milestone(path)
+
+        def note() -> None:
+            self._saved_version = version
+            if milestone:
                 self._last_milestone = now
-        except CheckpointError as error:
-            log.error("%s Training goes on; saving is tried again in %d s.", error, cfg.save_every_sec)
-            return
-        self._saved_version = learner.policy_version
+
+        self._saver.hand_over(write, on_success=note)
+
+    def _collect_saves(self, wait: bool = False) -> None:
+        for error in self._saver.collect(all_of_them=wait):
+            log.error("%s Training goes on; saving is tried again in %d s.", error, self._cfg.save_every_sec)
 
     def _save_if_best(self) -> None:
         learner, cfg = self.learner, self._cfg
@@ -261,20 +295,26 @@ class LearnerWorker:
         if learner.env_steps < cfg.save_best_after or not value > self._best + BEST_IMPROVEMENT:
             return
         self._best = value
-        try:
-            self._checkpoints.save_best(
-                self._state(),
-                policy_version=learner.policy_version,
-                env_steps=learner.env_steps,
-                metric=cfg.save_best_metric,
-                value=value,
-            )
-        except CheckpointError as error:
-            log.error("%s Training goes on.", error)
+        write = partial(
+            self._checkpoints.save_best,
+            copy.deepcopy(self._state()),
+            policy_version=learner.policy_version,
+            env_steps=learner.env_steps,
+            metric=cfg.save_best_metric,
+            value=value,
+        )
+        self._saver.hand_over(write, on_success=lambda: None)
 
     def _state(self) -> dict[str, object]:
         return self.learner.state_dict() | {"best_performance": self._best}
 
     def close(self) -> None:
-        """Saves what has been learned since the last checkpoint."""
+        """Saves what has been learned since the last checkpoint.
+
+        Raises:
+            CheckpointError: that is not possible, so the session must not pass for complete.
+        """
         self.save()
+        self._saver.close()
+        if self._saved_version != self.learner.policy_version and self._saver.error is not None:
+            raise self._saver.error

@@ -9,6 +9,8 @@ Invariant: reads the model, changes only the statistics of its return normaliser
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,32 +18,47 @@ from torch import Tensor
 from sample_factory.algorithms.appo.training_data import TrainingData
 from sample_factory.config.config import Config
 from sample_factory.model.actor_critic import ActorCritic, EvaluateOutput
+from sample_factory.model.observations import ACTION_MASK_KEY
 from sample_factory.rl import losses
 from sample_factory.rl.distributions import ActionDistribution
 from sample_factory.rl.gae import GaeReturns, gae
+from sample_factory.rl.hand_derived import (
+    PpoLosses,
+    PpoSettings,
+    PpoSteps,
+    can_derive,
+    hand_derived,
+    importance_ratios,
+    ppo_losses,
+)
 from sample_factory.rl.normalisation import RunningMeanStd
 from sample_factory.rl.returns import bootstrap_time_outs
 from sample_factory.rl.vtrace import VTraceReturns, vtrace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Objective:
     """The losses of one minibatch, and what the summaries tell about it."""
 
+    total: Tensor  # what is minimised, auxiliary losses aside
     policy_loss: Tensor
     value_loss: Tensor
     exploration_loss: Tensor
     kl_loss: Tensor
     data: TrainingData  # with advantages and targets
     output: EvaluateOutput
-    distribution: ActionDistribution
-    old_distribution: ActionDistribution
     ratios: Tensor
+    model: ActorCritic
 
-    @property
-    def total(self) -> Tensor:
-        """What is minimised, auxiliary losses aside."""
-        return self.policy_loss + self.value_loss + self.exploration_loss + self.kl_loss
+    @cached_property
+    def distribution(self) -> ActionDistribution:
+        """Over actions, now; not every iteration asks for it."""
+        return _distribution(self.model, self.data, self.output.action_params)
+
+    @cached_property
+    def old_distribution(self) -> ActionDistribution:
+        """Over actions, of the policy that acted."""
+        return _distribution(self.model, self.data, self.data.action_params)
 
     def components(self) -> dict[str, Tensor]:
         """The losses by name."""
@@ -114,47 +131,130 @@ def _rewards(data: TrainingData, values: Tensor, cfg: Config) -> Tensor:
     return bootstrap_time_outs(rewards=data.rewards, values=values, time_outs=data.time_outs, gamma=cfg.gamma)
 
 
+def _distribution(model: ActorCritic, data: TrainingData, params: Tensor) -> ActionDistribution:
+    steps = data.rewards.shape[1]
+    return model.action_distribution(params[:, :steps], {k: v[:, :steps] for k, v in data.obs.items()})
+
+
 def compute_objective(model: ActorCritic, data: TrainingData, cfg: Config) -> Objective:
     """Evaluates a minibatch with the current network and computes every loss."""
-    steps = data.rewards.shape[1]
     output = model.evaluate(data.obs, data.rnn_states, data.dones)
-    obs = {key: value[:, :steps] for key, value in data.obs.items()}
-    distribution = model.action_distribution(output.action_params[:, :steps], obs)
-    old_distribution = model.action_distribution(data.action_params, obs)
+    if can_derive_losses(model, data, cfg):
+        return hand_derived_objective(model, data, output, cfg)
+    return differentiated_objective(model, data, output, cfg)
+
+
+def differentiated_objective(
+    model: ActorCritic, data: TrainingData, output: EvaluateOutput, cfg: Config
+) -> Objective:
+    """Every loss, differentiated by torch; for any action space, device and setting."""
+    steps = data.rewards.shape[1]
+    distribution = _distribution(model, data, output.action_params)
     ratios = losses.importance_ratio(
         log_prob=distribution.log_prob(data.actions), behaviour_log_prob=data.log_probs
     )
     if cfg.with_vtrace:
         data = with_vtrace(data, output.values, ratios, cfg, model.returns_normalizer)
     advantages = losses.normalize_advantages(advantages=data.advantages, valids=data.valids)
-    return Objective(
-        policy_loss=losses.policy_loss(
-            ratios=ratios, advantages=advantages, valids=data.valids, clip_ratio=cfg.ppo_clip_ratio
-        ),
-        value_loss=losses.value_loss(
-            values=output.values[:, :steps],
-            old_values=data.values,
-            targets=data.targets,
-            valids=data.valids,
-            clip_value=cfg.ppo_clip_value,
-            coeff=cfg.value_loss_coeff,
-        ),
-        exploration_loss=losses.exploration_loss(
-            kind=cfg.exploration_loss,
-            distribution=distribution,
-            valids=data.valids,
-            coeff=cfg.exploration_loss_coeff,
-        ),
-        kl_loss=_kl_loss(distribution, old_distribution, data, cfg),
-        data=data,
-        output=output,
+    policy_loss = losses.policy_loss(
+        ratios=ratios, advantages=advantages, valids=data.valids, clip_ratio=cfg.ppo_clip_ratio
+    )
+    value_loss = losses.value_loss(
+        values=output.values[:, :steps],
+        old_values=data.values,
+        targets=data.targets,
+        valids=data.valids,
+        clip_value=cfg.ppo_clip_value,
+        coeff=cfg.value_loss_coeff,
+    )
+    exploration_loss = losses.exploration_loss(
+        kind=cfg.exploration_loss,
         distribution=distribution,
-        old_distribution=old_distribution,
-        ratios=ratios,
+        valids=data.valids,
+        coeff=cfg.exploration_loss_coeff,
+    )
+    kl_loss = _kl_loss(model, distribution, data, cfg)
+    total = policy_loss + value_loss + exploration_loss + kl_loss
+    return Objective(total, policy_loss, value_loss, exploration_loss, kl_loss, data, output, ratios, model)
+
+
+def _kl_loss(model: ActorCritic, new: ActionDistribution, data: TrainingData, cfg: Config) -> Tensor:
+    if cfg.kl_loss_coeff == 0.0:
+        return torch.zeros((), device=data.rewards.device)
+    divergences = new.kl(_distribution(model, data, data.action_params))
+    return losses.kl_loss(divergences=divergences, valids=data.valids, coeff=cfg.kl_loss_coeff)
+
+
+def can_derive_losses(model: ActorCritic, data: TrainingData, cfg: Config) -> bool:
+    """Whether `hand_derived_objective` covers this case."""
+    return (
+        data.rewards.device.type == "cpu"
+        and cfg.kl_loss_coeff == 0.0
+        and ACTION_MASK_KEY not in data.obs
+        and can_derive(model.action_space, cfg.exploration_loss)
     )
 
 
-def _kl_loss(new: ActionDistribution, old: ActionDistribution, data: TrainingData, cfg: Config) -> Tensor:
-    if cfg.kl_loss_coeff == 0.0:
-        return torch.zeros((), device=data.rewards.device)
-    return losses.kl_loss(divergences=new.kl(old), valids=data.valids, coeff=cfg.kl_loss_coeff)
+def hand_derived_objective(
+    model: ActorCritic, data: TrainingData, output: EvaluateOutput, cfg: Config
+) -> Objective:
+    """The same losses with their gradient computed by hand: see `rl.hand_derived`."""
+    steps = data.rewards.shape[1]
+    params = output.action_params[:, :steps].flatten(0, 1)
+    values = output.values[:, :steps].flatten()
+    distribution = hand_derived(
+        model.action_space, params.detach().numpy(), data.actions.flatten(0, 1).numpy()
+    )
+    behaviour = data.log_probs.flatten().numpy()
+    ratios = torch.from_numpy(importance_ratios(distribution.log_prob(), behaviour)[0])
+    ratios = ratios.unflatten(0, data.rewards.shape)
+    if cfg.with_vtrace:
+        data = with_vtrace(data, output.values, ratios, cfg, model.returns_normalizer)
+    known = PpoSteps(
+        behaviour_log_probs=behaviour,
+        advantages=losses.normalize_advantages(advantages=data.advantages, valids=data.valids)
+        .flatten()
+        .numpy(),
+        old_values=data.values.flatten().numpy(),
+        targets=data.targets.flatten().numpy(),
+        weights=(data.valids / data.valids.sum()).flatten().numpy(),
+    )
+    settings = PpoSettings(
+        clip_ratio=cfg.ppo_clip_ratio,
+        clip_value=cfg.ppo_clip_value,
+        value_loss_coeff=cfg.value_loss_coeff,
+        exploration_loss=cfg.exploration_loss,
+        exploration_loss_coeff=cfg.exploration_loss_coeff,
+    )
+    found = ppo_losses(distribution, values.detach().numpy(), known, settings)
+    total: Tensor = _WithKnownGradient.apply(params, values, found)
+    return Objective(
+        total=total,
+        policy_loss=torch.tensor(float(found.policy_loss)),
+        value_loss=torch.tensor(float(found.value_loss)),
+        exploration_loss=torch.tensor(float(found.exploration_loss)),
+        kl_loss=torch.zeros(()),
+        data=data,
+        output=output,
+        ratios=ratios,
+        model=model,
+    )
+
+
+class _WithKnownGradient(torch.autograd.Function):
+    """Puts losses whose gradient is known already into torch's graph."""
+
+    @staticmethod
+    def forward(ctx: Any, params: Tensor, values: Tensor, found: PpoLosses) -> Tensor:
+        ctx.found = found
+        return torch.tensor(float(found.policy_loss + found.value_loss + found.exploration_loss))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        factor = float(gradient)
+        found = ctx.found
+        of_params, of_values = torch.from_numpy(found.of_params), torch.from_numpy(found.of_values)
+        if factor != 1.0:
+            of_params, of_values = of_params * factor, of_values * factor
+        return of_params, of_values, None

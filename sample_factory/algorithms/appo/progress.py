@@ -68,7 +68,8 @@ class Progress:
         self._last_record = self._last_summary = self._started
         self._last_verdict = self._last_verdict_line = self._started
         self._last_population = -math.inf
-        self._judged_seconds = self._reported_seconds = board.seconds.copy()
+        self._judged_seconds = self._minute_seconds = self._reported_seconds = board.seconds.copy()
+        self._session_seconds = board.seconds.copy()
         self._verdict: Verdict | None = None
 
     @property
@@ -88,6 +89,7 @@ class Progress:
         self._fps = FpsMeter()  # what a checkpoint brought is not speed
         self._learning_since = time.monotonic()
         self._judged_seconds = self._board.seconds.copy()
+        self._minute_seconds = self._session_seconds = self._judged_seconds  # starting up is not judged
 
     def frames_this_session(self) -> int:
         """Frames consumed by all learners since they came up."""
@@ -113,6 +115,13 @@ class Progress:
             train_seconds=self.elapsed_sec,
             fps=self.frames_this_session() / seconds,
         )
+
+    def note_activities_in(self, record: RunRecord) -> None:
+        """Notes in the run's record what every component has spent its time on."""
+        record.content["activity_sec"] = {
+            name: {activity.name.lower(): float(row[activity]) for activity in Activity}
+            for name, row in zip(self._plan.component_names(), self._board.seconds, strict=True)
+        }
 
     def result(self) -> dict[str, Any] | None:
         """The latest episodes of policy 0, as the run's record keeps them."""
@@ -149,10 +158,12 @@ class Progress:
             self._write_summaries()
         if now - self._last_verdict >= VERDICT_SEC:
             self._last_verdict = now
-            self._judge()
+            self._verdict = self._judge(self._judged_seconds) or self._verdict
+            self._judged_seconds = self._board.seconds.copy()
         if now - self._last_verdict_line >= VERDICT_LINE_SEC:
             self._last_verdict_line = now
-            self._log_verdict()
+            self._log_verdict(self._minute_seconds)
+            self._minute_seconds = self._board.seconds.copy()
 
     def objectives(self, name: str) -> list[float | None]:
         """What each policy is ranked by in a population; None where it is not known yet."""
@@ -224,33 +235,25 @@ class Progress:
             )
         ]
 
-    def _judge(self) -> None:
-        seconds = self._board.seconds - self._judged_seconds
+    def _judge(self, since: np.ndarray) -> Verdict | None:
+        """What has limited the speed since the board looked like this; None if nothing has happened."""
+        seconds = self._board.seconds - since
         if seconds.sum() <= 0:
-            return
-        self._judged_seconds = self._board.seconds.copy()
-        self._verdict = judge(self._plan.component_names(), seconds)
+            return None
+        return judge(self._plan.component_names(), seconds, serial=self._cfg.serial_mode)
 
-    def _log_verdict(self) -> None:
-        if self._verdict is None:
-            return
-        log.info(
-            "Speed is limited by %s. Sampling: environment %.0f %%, inference %.0f %%, waiting %.0f %%; "
-            "busiest learner %.0f %%.",
-            self._verdict.sentence,
-            self._verdict.environment,
-            self._verdict.inference,
-            self._verdict.waiting,
-            self._verdict.learning,
-        )
+    def _log_verdict(self, since: np.ndarray) -> None:
+        verdict = self._judge(since)
+        if verdict is not None:
+            log.info("%s", verdict.line())
 
     def close(self) -> None:
         """Writes the last summaries and the closing lines."""
         self._fps.record(self._board.env_steps.tolist(), self._board.samples.tolist())
+        self._verdict = self._verdict or self._judge(self._session_seconds)
         self._write_summaries()
         self._display.close()
-        self._judge()
-        self._log_verdict()
+        self._log_verdict(self._session_seconds)
         frames = {p: int(steps) for p, steps in enumerate(self._board.env_steps)}
         seconds = max(time.monotonic() - self._learning_since, 1e-9)
         log.info("%s", collected_line(frames, self.frames_this_session() / seconds))
@@ -270,6 +273,7 @@ def start_wandb(cfg: Config, directory: Path) -> WandbRun:
             tags=list(cfg.wandb_tags),
             directory=directory,
             config=without_secrets(cfg.to_dict()),
+            checkpoints=cfg.wandb_save_checkpoints,
         )
     )
 
@@ -280,4 +284,5 @@ def _verdict_scalars(verdict: Verdict) -> dict[str, float]:
         "stats/inference_percent": verdict.inference,
         "stats/learner_percent": verdict.learning,
         "stats/waiting_percent": verdict.waiting,
+        "stats/other_percent": verdict.other,
     }

@@ -87,13 +87,18 @@ class RolloutWorker:
         self._shaping_numbers = np.zeros_like(links.board.shaping_number)
         self._shapings: dict[int, dict[str, Any]] = {}
         self._first_rollout_done = settings.pause_after_first_sec <= 0
+        # With local inference nobody writes until a split has waited, and looking costs a system call.
+        self._expects_messages = links.inference.answers_by_message
 
     def poll(self, timeout: float) -> None:
         """Reads messages, then moves every split as far as it can go without waiting."""
         progress = [self._advance(split) for split in self.splits] if not self._asleep() else []
         if time.monotonic() >= self._next_report:
             self._send_reports()
-        self._read_inbox(0.0 if any(progress) else timeout)
+        if not any(progress):
+            self._read_inbox(timeout)
+        elif self._expects_messages:
+            self._read_inbox(0.0)
 
     def _asleep(self) -> bool:
         return self._sleep_until > 0 and time.monotonic() < self._sleep_until
@@ -115,6 +120,7 @@ class RolloutWorker:
         if slots is None:
             # Said before a last look: whoever frees slots after that look reads this after freeing them.
             self._board.waiting[self.worker_id] = True
+            self._expects_messages = True
             slots = self._claim(split)
         if slots is None:
             return False
@@ -194,10 +200,9 @@ class RolloutWorker:
         links.ledger.hand_over(split.slots[used], [policies for policies in readers if policies])
         if not used.all():
             links.ledger.give_back(split.slots[~used])
+        slots = split.slots.tolist()
         for policy_id, batcher in enumerate(links.batchers):
-            mine = [
-                s for s, policies in zip(split.slots.tolist(), readers, strict=True) if policy_id in policies
-            ]
+            mine = [slot for slot, policies in zip(slots, readers, strict=True) if policy_id in policies]
             if mine:
                 batcher.send(encode(TrajectoryReady(slot)) for slot in mine)
         self._board.collected[self.worker_id, split.split_id] += 1
@@ -210,6 +215,7 @@ class RolloutWorker:
         if timeout > 0:
             self._watch.switch(Activity.WAITING)
         records = self._links.inbox.receive(timeout)
+        self._expects_messages = self._links.inference.answers_by_message
         if timeout > 0:
             self._watch.switch(Activity.OTHER)
         for record in records:

@@ -35,8 +35,13 @@ def save_serial_state(site: Site, components: Mapping[str, Component]) -> None:
     from sample_factory.model.checkpoint_format import encode
     from sample_factory.model.durable_files import write_durably
 
-    if all(isinstance(split.vector, JournaledVector) for split in _splits(components)):
-        write_durably(site.directory / FILE_NAME, encode(_collect(site, components)))
+    if not all(isinstance(split.vector, JournaledVector) for split in _splits(components)):
+        return
+    path = site.directory / FILE_NAME
+    try:
+        write_durably(path, encode(_collect(site, components)))
+    except OSError as error:
+        log.error("%s can't be written (%s); a resumed session has new episodes.", path, error.strerror)
 
 
 def restore_serial_state(site: Site, components: Mapping[str, Component]) -> bool:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sample_factory.algorithms.appo.autotune import autotune
+from sample_factory.algorithms.appo.autotune_report import command_to_reuse
 from sample_factory.algorithms.appo.engine import ComponentFailedError, Engine, ParallelEngine, SerialEngine
 from sample_factory.algorithms.appo.league import League, check_league
 from sample_factory.algorithms.appo.plan import Plan, SeedOf
@@ -50,6 +52,7 @@ from sample_factory.monitoring.wandb_run import new_unique_id
 from sample_factory.processes.child_call import ChildCallError, call_in_child
 from sample_factory.processes.directory_lock import DirectoryLock
 from sample_factory.processes.supervision import Supervisor, start_fork_server, stop_fork_server
+from sample_factory.processes.worker import WorkerFailed
 
 if TYPE_CHECKING:
     from sample_factory.algorithms.appo.probe import Probe
@@ -58,6 +61,7 @@ log = logging.getLogger("sample_factory")
 
 DONE_FILE = "done"
 POLL_SECONDS = 0.05
+PROBE_ATTEMPTS = 3  # a simulator that fails now and then may do so right at the start
 BENCHMARK_FRAMES = 2_000_000
 BENCHMARK_SAMPLES = 1_000_000
 PRELOAD = ("sample_factory.algorithms.appo.preload",)
@@ -85,6 +89,8 @@ def run_session(cfg: Config) -> ExitStatus:
     with catch_signals() as signals, fork_server(cfg):
         cfg = resolve(cfg)
         check(cfg)
+        if cfg.autotune == "only":
+            return show_fast_settings(cfg, signals)
         directory = prepare_experiment_dir(cfg)
         with DirectoryLock(directory, "--experiment"):
             init_logging(directory, cfg.log_to_file)
@@ -94,9 +100,36 @@ def run_session(cfg: Config) -> ExitStatus:
                 return ExitStatus.SUCCESS
             if cfg.with_wandb and not cfg.get("wandb_unique_id"):
                 cfg.wandb_unique_id = new_unique_id(cfg.experiment)
+            if cfg.autotune == "on":
+                cfg = with_fast_settings(cfg, signals)
+                if signals.status is not None:
+                    return signals.status
             save_cfg(cfg)
             save_git_diff(cfg)
             return Session(cfg, directory, signals).run()
+
+
+def show_fast_settings(cfg: Config, signals: Signals) -> ExitStatus:
+    """Looks for fast settings, logs them, and leaves no experiment behind."""
+    init_logging(None, log_to_file=False)
+    tuned = autotune(cfg, probe_environment(cfg), frozenset(cfg.cli_args), lambda: signals.status is not None)
+    if signals.status is not None:
+        return signals.status
+    sys.stdout.write(f"{command_to_reuse(cfg, tuned, sys.orig_argv)}\n")
+    return ExitStatus.SUCCESS
+
+
+def with_fast_settings(cfg: Config, signals: Signals) -> Config:
+    """The configuration with what --autotune finds, or found when the experiment was begun."""
+    earlier = read_cfg_file(cfg_path(cfg)) if cfg_path(cfg).exists() else {}
+    if earlier.get("autotune") == "on":
+        log.info("--autotune: the experiment goes on with the settings that were found at its start.")
+        return cfg
+    fixed = frozenset(cfg.cli_args) | frozenset(earlier.get("cli_args") or {})
+    tuned = autotune(cfg, probe_environment(cfg), fixed, lambda: signals.status is not None)
+    if signals.status is None:
+        log.info("The same without --autotune: %s", command_to_reuse(cfg, tuned, sys.orig_argv))
+    return tuned
 
 
 def is_complete(cfg: Config, directory: Path) -> bool:
@@ -184,9 +217,20 @@ class Session:
         self._signals = signals
 
     def run(self) -> ExitStatus:
-        """The whole life of a session."""
+        """The whole life of a session; its record is finished also when it cannot begin."""
         record = begin_training(self._cfg, self._directory)
-        probe = self._probe()
+        try:
+            return self._run(record)
+        except Exception as error:
+            trace = getattr(error, "trace", "") or f"{type(error).__name__}: {error}"
+            record.finish(RunStatus.FAILED, int(ExitStatus.FAILURE), fail_trace=trace)
+            raise
+
+    def _run(self, record: RunRecord) -> ExitStatus:
+        try:
+            probe = probe_environment(self._cfg)
+        except ComponentFailedError as error:
+            return self._fail(record, error)
         check(self._cfg, probe.num_agents)
         check_league(self._cfg, probe.num_agents)
         plan = Plan.make(self._cfg, probe.num_agents, probe.num_gpus, self._seed())
@@ -198,7 +242,7 @@ class Session:
         progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries(), league)
         population = self._population(site, plan, probe)
         engine = self._engine(site, plan)
-        status, failure = ExitStatus.FAILURE, None
+        status, failure, unsaved = ExitStatus.FAILURE, None, None
         try:
             engine.start()
             status = self._loop(engine, progress, Steering(population, league), record)
@@ -207,19 +251,39 @@ class Session:
         finally:
             for report in engine.stop(self._cfg.shutdown_timeout_seconds):
                 progress.take(report)
+                unsaved = unsaved or _not_saved(report)
             progress.close()
             if league is not None:
                 league.save()
-        if failure is not None:
-            log.error("%s", post_mortem(self._cfg, self._directory, failure, failure.trace))
-        elif status is ExitStatus.SUCCESS:
             env_steps = {p: int(n) for p, n in enumerate(site.board().env_steps)}
-            (self._directory / DONE_FILE).write_text(f"{env_steps}\n")
-        else:
-            log.info("Stopped early; the same command resumes.")
+            site.close()
         progress.note_in(record)
-        trace = failure.trace if failure is not None else ""
-        record.finish(RUN_STATUS[status], int(status), result=progress.result(), fail_trace=trace)
+        if failure is None and unsaved is not None and status is ExitStatus.SUCCESS:
+            failure = unsaved  # what was learned last is not on the disk, so this is not complete
+        if failure is not None:
+            return self._fail(record, failure, progress.result())
+        if status is ExitStatus.SUCCESS:
+            self._mark_as_done(env_steps)
+        else:
+            if unsaved is not None:
+                log.error("%s", unsaved)
+            log.info("Stopped early; the same command resumes.")
+        progress.note_activities_in(record)
+        record.finish(RUN_STATUS[status], int(status), result=progress.result())
+        return status
+
+    def _mark_as_done(self, env_steps: dict[int, int]) -> None:
+        try:
+            (self._directory / DONE_FILE).write_text(f"{env_steps}\n")
+        except OSError as error:
+            log.error("The experiment is complete but can't be marked as such: %s", error)
+
+    def _fail(
+        self, record: RunRecord, failure: ComponentFailedError, result: dict[str, Any] | None = None
+    ) -> ExitStatus:
+        status = ExitStatus.FAILURE
+        record.finish(RUN_STATUS[status], int(status), result=result, fail_trace=failure.trace)
+        log.error("%s", post_mortem(self._cfg, self._directory, failure, failure.trace))
         return status
 
     def _loop(self, engine: Engine, progress: Progress, steering: Steering, record: RunRecord) -> ExitStatus:
@@ -253,21 +317,6 @@ class Session:
             progress.frames_this_session() >= BENCHMARK_FRAMES
             or progress.samples_this_session() >= BENCHMARK_SAMPLES
         )
-
-    def _probe(self) -> Probe:
-        """Looks at the environment and the network, in a child process unless everything is in this one."""
-        if self._cfg.serial_mode:
-            from sample_factory.algorithms.appo.probing import probe
-
-            return probe(self._cfg, UserCode.capture())
-        try:
-            return call_in_child(
-                _probe_in_child, self._cfg, UserCode.capture(), timeout=self._cfg.reset_timeout_seconds
-            )
-        except ChildCallError as error:
-            if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
-                raise error.__cause__ from None
-            raise ComponentFailedError(f"--env={self._cfg.env} can't be made: {error}", error.trace) from None
 
     def _population(self, site: Site, plan: Plan, probe: Probe) -> Population | None:
         if not self._cfg.with_pbt or plan.num_policies == 1:
@@ -311,6 +360,34 @@ class Session:
             probe.trajectories.megabytes(plan.num_slots),
             plan.seed,
         )
+
+
+def probe_environment(cfg: Config) -> Probe:
+    """Looks at the environment and the network, in a child process unless everything is in this one."""
+    if cfg.serial_mode:
+        from sample_factory.algorithms.appo.probing import probe
+
+        return probe(cfg, UserCode.capture())
+    first: ChildCallError | None = None
+    for _ in range(PROBE_ATTEMPTS):
+        try:
+            return call_in_child(_probe_in_child, cfg, UserCode.capture(), timeout=cfg.reset_timeout_seconds)
+        except ChildCallError as error:
+            if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
+                raise error.__cause__ from None
+            log.warning("--env=%s can't be made: %s\n%s", cfg.env, error, error.trace)
+            first = first or error
+    assert first is not None
+    raise ComponentFailedError(f"--env={cfg.env} can't be made: {first}", first.trace)
+
+
+def _not_saved(report: Any) -> ComponentFailedError | None:
+    """The failure of a learner that could not save when it was told to end."""
+    if isinstance(report, WorkerFailed) and report.name.startswith("learner"):
+        return ComponentFailedError(
+            f"what {report.name} learned last is not saved: {report.error}", report.trace
+        )
+    return None
 
 
 def _probe_in_child(cfg: Config, user_code: UserCode) -> Any:

@@ -31,7 +31,7 @@ from sample_factory.algorithms.appo.weights import WeightStore
 from sample_factory.config.config import Config
 from sample_factory.monitoring.log import init_worker_logging
 from sample_factory.processes.kernel_lock import KernelLock, NoLock
-from sample_factory.processes.shared_memory import SharedArrays
+from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from sample_factory.processes.worker import WorkerContext
 
 if TYPE_CHECKING:  # the main process of a parallel session runs without torch
@@ -50,6 +50,23 @@ if TYPE_CHECKING:  # the main process of a parallel session runs without torch
     from sample_factory.algorithms.appo.split import Split
     from sample_factory.envs.vector import EnvVector
     from sample_factory.model.actor_critic import ActorCritic
+
+SHOWN_ENVS = 4  # in the report of a worker's death
+NUMBERS_LABEL = "sample_factory_numbers"
+WEIGHTS_LABEL = "sample_factory_weights"
+
+
+def number_specs(plan: Plan) -> dict[str, ArraySpec]:
+    """The ledger and the board, in one slab."""
+    board = Board.specs(
+        plan.num_policies,
+        plan.num_workers,
+        plan.num_splits,
+        plan.agents_per_split,
+        len(plan.component_names()),
+        plan.num_seats,
+    )
+    return SlotLedger.specs(plan.num_slots, plan.num_policies) | board
 
 
 @dataclass(frozen=True)
@@ -72,27 +89,18 @@ class Site:
     @classmethod
     def make(cls, cfg: Config, plan: Plan, probe: Probe, directory: Path, resumed_version: int) -> Site:
         """Creates the shared memory and the channels of a session."""
-        board = Board.specs(
-            plan.num_policies,
-            plan.num_workers,
-            plan.num_splits,
-            plan.agents_per_split,
-            len(plan.component_names()),
-            plan.num_seats,
-        )
-        ledger = SlotLedger.specs(plan.num_slots, plan.num_policies)
         return cls(
             cfg=cfg,
             plan=plan,
             probe=probe,
             user_code=UserCode.capture(),
             directory=directory,
-            numbers=SharedArrays(ledger | board, "sample_factory_numbers"),
+            numbers=SharedArrays(number_specs(plan), NUMBERS_LABEL),
             trajectories=SharedArrays(
                 probe.trajectories.specs(plan.num_slots), "sample_factory_trajectories"
             ),
             weights=[
-                SharedArrays(probe.role_of(actor_id).weights.specs(), "sample_factory_weights")
+                SharedArrays(probe.role_of(actor_id).weights.specs(), WEIGHTS_LABEL)
                 for actor_id in range(plan.num_actors)
             ],
             lock=NoLock() if cfg.serial_mode else KernelLock(),
@@ -154,6 +162,22 @@ class Site:
         self.board().withdraw_requests(worker_id)
         self.channels.rollout_workers[worker_id].receive(0.0)
         return self.ledger().reclaim(worker_id)
+
+    def whereabouts(self, builder: RolloutWorkerBuilder, lives: int) -> str:
+        """Which environments a rollout worker had in its last life, their seeds, and how far it was."""
+        plan, worker_id = self.plan, builder.worker_id
+        per_worker = plan.num_splits * plan.envs_per_split
+        env_ids = range(worker_id * per_worker, (worker_id + 1) * per_worker)
+        seed_path = SeedOf.ENVIRONMENT, self.resumed_version, lives - 1
+        shown = [f"{env_id} (seed {plan.seed_for(*seed_path, env_id)})" for env_id in env_ids[:SHOWN_ENVS]]
+        more = ["..."] if len(env_ids) > SHOWN_ENVS else []
+        frames = int(self.board().sampled_frames[worker_id])
+        return f"it had environments {', '.join([*shown, *more])} and had sampled {frames} frames"
+
+    def close(self) -> None:
+        """Closes this process's descriptors of all of it; the memory lives as long as somebody maps it."""
+        for part in (self.numbers, self.trajectories, *self.weights, self.lock, self.channels):
+            part.close()
 
     def device(self, policy_id: int) -> torch.device:
         """Where a policy's networks live: GPUs are given to policies in turn."""
@@ -309,9 +333,9 @@ class RolloutWorkerBuilder:
             return make_env(cfg.env, cfg, EnvConfig(self.worker_id, vector_index, first + place))
 
         places = range(plan.envs_per_split)
-        envs = [make(place) for place in places]
-        seeds = [plan.seed_for(*seed_path, first + place) for place in places]
         replacements = Replacements(make, [first + place for place in places])
+        envs = [replacements.make(place) for place in places]
+        seeds = [plan.seed_for(*seed_path, first + place) for place in places]
         if self.site.probe.is_multiagent:
             return MultiAgentVector(envs, seeds, replacements)
         kind = JournaledVector if cfg.serial_mode else SingleAgentVector

@@ -141,11 +141,12 @@ class SlotLedger:
             raise LedgerError(f"slots {slots.tolist()} are handed over but not being filled")
         if not all(readers_of):
             raise LedgerError(f"one of the slots {slots.tolist()} is handed over to nobody")
+        rows = np.repeat(slots, [len(readers) for readers in readers_of])
+        columns = [policy_id for readers in readers_of for policy_id in readers]
         with self._lock:
-            for slot, readers in zip(slots, readers_of, strict=True):
-                self._awaited[slot, list(readers)] = True
-                self._states[slot] = SlotState.READY
-                self._owners[slot] = NOBODY
+            self._awaited[rows, columns] = True
+            self._states[slots] = SlotState.READY
+            self._owners[slots] = NOBODY
 
     def release(self, slots: np.ndarray, policy_id: int) -> None:
         """A learner has read these slots; those nobody else awaits become FREE."""
@@ -172,9 +173,9 @@ class SlotLedger:
             self._owners[mine] = NOBODY
         return int(mine.sum())
 
-    def is_awaited_by(self, slot: int, policy_id: int) -> bool:
-        """Whether the slot is ready and not yet read by this policy's learner."""
-        return bool(self._states[slot] == SlotState.READY and self._awaited[slot, policy_id])
+    def are_awaited_by(self, slots: Sequence[int], policy_id: int) -> np.ndarray:
+        """For each slot, whether it is ready and not yet read by this policy's learner."""
+        return (self._states[slots] == SlotState.READY) & self._awaited[slots, policy_id]
 
     def awaited_by(self, policy_id: int) -> np.ndarray:
         """Slots that are ready and not yet read by this policy's learner."""

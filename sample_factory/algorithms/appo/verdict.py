@@ -1,4 +1,9 @@
-"""What limits the speed of a session, from how its components spend their time."""
+"""What limits the speed of a session, from how its components spend their time.
+
+`progress` asks every few seconds for the display, every minute and at the end for the log. Pure arithmetic on
+the board's seconds.
+Invariant: the five shares add up to 100 per cent, and every sentence names a flag to turn.
+"""
 
 from __future__ import annotations
 
@@ -10,46 +15,116 @@ import numpy as np
 from sample_factory.algorithms.appo.board import Activity
 
 BUSY = 0.85  # a component that waits less than 15 % of its time has no time to spare
+MOSTLY = 0.5  # rollout workers that wait more than this are held up by the others
+
+_ENVIRONMENT = "more --num_workers if cores are free"
+_INFERENCE = "more --num_envs_per_worker, or a smaller network (--hidden_size)"
+_LEARNER = "fewer --ppo_epochs, or more --learner_threads if cores are free"
+_POLICY_WORKERS = "more --policy_workers_per_policy, or --inference=rollout_workers"
+_BOOKKEEPING = "more --num_envs_per_worker"
+_WAITING = "more --num_envs_per_worker or --num_workers, so that there is always something to do"
+_SERIAL = "--serial_mode=False lets collecting and learning use all cores"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Shares of time in per cent, and one sentence about them."""
+    """Shares of the time of all components in per cent, and one sentence about them."""
 
     environment: float
     inference: float
     learning: float
     waiting: float
+    other: float
     sentence: str
 
+    def line(self) -> str:
+        """For the log."""
+        return (
+            f"Speed is limited by {self.sentence}. Time of all components: environment "
+            f"{self.environment:.0f} %, inference {self.inference:.0f} %, learner {self.learning:.0f} %, "
+            f"waiting {self.waiting:.0f} %, other {self.other:.0f} %."
+        )
 
-def judge(names: Sequence[str], seconds: np.ndarray) -> Verdict:
+
+def judge(names: Sequence[str], seconds: np.ndarray, serial: bool = False) -> Verdict:
     """Reads the board's `seconds [components, activities]` of an interval.
 
     Args:
         names: of the components, in the order of the rows.
         seconds: spent on each activity in the interval that is judged.
+        serial: whether one process runs the components in turn; then what a component does not work on is
+            the time of the others, and the shares are those of the one process.
     """
-    samplers = [i for i, name in enumerate(names) if not name.startswith("learner")]
-    learners = [i for i, name in enumerate(names) if name.startswith("learner")]
-    total = max(float(seconds[samplers].sum()), 1e-9)
-    environment = float(seconds[samplers, Activity.ENVIRONMENT].sum()) / total
-    inference = float(seconds[samplers, Activity.INFERENCE].sum()) / total
-    waiting = float(seconds[samplers, Activity.WAITING].sum()) / total
-    work = seconds[learners, Activity.TRAINING] + seconds[learners, Activity.BATCHING]
-    learning = float((work / np.maximum(seconds[learners].sum(axis=1), 1e-9)).max())
+    spent = seconds.sum(axis=0)
+    environment = float(spent[Activity.ENVIRONMENT])
+    inference = float(spent[Activity.INFERENCE])
+    learning = float(spent[Activity.TRAINING] + spent[Activity.BATCHING])
+    waiting = 0.0 if serial else float(spent[Activity.WAITING])
+    total = max(float(seconds.sum(axis=1).max() if serial else seconds.sum()), 1e-9)
+    other = max(0.0, total - environment - inference - learning - waiting)
+    shares = {"environment": environment, "inference": inference, "learner": learning}
+    sentence = _serial_sentence(shares, total) if serial else _sentence(names, seconds, shares, total)
     return Verdict(
-        environment=100 * environment,
-        inference=100 * inference,
-        learning=100 * learning,
-        waiting=100 * waiting,
-        sentence=_sentence(environment, inference, learning, waiting),
+        environment=100 * environment / total,
+        inference=100 * inference / total,
+        learning=100 * learning / total,
+        waiting=100 * waiting / total,
+        other=100 * other / total,
+        sentence=sentence,
     )
 
 
-def _sentence(environment: float, inference: float, learning: float, waiting: float) -> str:
-    if learning >= BUSY and waiting > 1 - BUSY:
-        return f"the learner ({learning:.0%} busy): fewer --ppo_epochs or more --learner_threads"
+def _serial_sentence(shares: dict[str, float], total: float) -> str:
+    largest = max(shares, key=lambda name: shares[name])
+    return (
+        f"one process that does everything, most of it {largest} ({shares[largest] / total:.0%}): {_SERIAL}"
+    )
+
+
+def _sentence(names: Sequence[str], seconds: np.ndarray, shares: dict[str, float], total: float) -> str:
+    rollout = _rows(names, seconds, "rollout_worker")
+    waits = _share(rollout, Activity.WAITING)
+    learner = _busiest(_rows(names, seconds, "learner"))
+    policy_workers = _busiest(_rows(names, seconds, "policy_worker"))
+    if learner >= BUSY and waits > 1 - BUSY:
+        return f"the learner ({learner:.0%} busy): {_LEARNER}"
+    if policy_workers >= BUSY and waits > 1 - BUSY:
+        return f"inference in policy workers ({policy_workers:.0%} busy): {_POLICY_WORKERS}"
+    if waits > MOSTLY:
+        return f"waiting ({waits:.0%} of the rollout workers' time, and nobody is busy): {_WAITING}"
+    if learner >= BUSY:  # everybody is busy: what costs most decides
+        return _largest(shares, total)
+    return _sampling_sentence(rollout)
+
+
+def _largest(shares: dict[str, float], total: float) -> str:
+    advice = {"environment": _ENVIRONMENT, "inference": _INFERENCE, "learner": _LEARNER}
+    largest = max(shares, key=lambda name: shares[name])
+    return f"the cores, all busy, most with the {largest} ({shares[largest] / total:.0%}): {advice[largest]}"
+
+
+def _sampling_sentence(rollout: np.ndarray) -> str:
+    """Rollout workers have no time to spare, the others have."""
+    environment, inference = _share(rollout, Activity.ENVIRONMENT), _share(rollout, Activity.INFERENCE)
+    other = _share(rollout, Activity.OTHER)
+    if other > max(environment, inference):
+        return f"bookkeeping ({other:.0%} of the rollout workers' time): {_BOOKKEEPING}"
     if environment >= inference:
-        return f"the environment ({environment:.0%} of sampling): more --num_workers if cores are free"
-    return f"inference ({inference:.0%} of sampling): more --num_envs_per_worker, or a smaller network"
+        return f"the environment ({environment:.0%} of the rollout workers' time): {_ENVIRONMENT}"
+    return f"inference ({inference:.0%} of the rollout workers' time): {_INFERENCE}"
+
+
+def _rows(names: Sequence[str], seconds: np.ndarray, role: str) -> np.ndarray:
+    return seconds[[i for i, name in enumerate(names) if name.startswith(role)]]
+
+
+def _share(rows: np.ndarray, activity: Activity) -> float:
+    return float(rows[:, activity].sum()) / max(float(rows.sum()), 1e-9)
+
+
+def _busiest(rows: np.ndarray) -> float:
+    """The share of its time that the busiest of some components does not wait; 0 when there are none."""
+    if not len(rows):
+        return 0.0
+    totals = np.maximum(rows.sum(axis=1), 1e-9)
+    return float((1 - rows[:, Activity.WAITING] / totals).max())

@@ -11,14 +11,17 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
-from sample_factory.algorithms.appo.engine import MAX_NICENESS, SINGLE_THREADED
+from sample_factory.algorithms.appo.engine import MAX_NICENESS, SINGLE_THREADED, ComponentFailedError
 from sample_factory.algorithms.appo.session import ExitStatus, Signals, catch_signals
 from sample_factory.algorithms.appo.user_code import UserCode
 from sample_factory.algorithms.dummy_sampler.worker import SamplerWorkerBuilder
 from sample_factory.config.config import Config, experiment_dir
+from sample_factory.config.errors import ConfigError
 from sample_factory.config.validation import check
+from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
 from sample_factory.monitoring.log import init_logging
 from sample_factory.processes.affinity import available_cores, cores_for_worker
+from sample_factory.processes.child_call import ChildCallError, call_in_child
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from sample_factory.processes.supervision import Supervisor, start_fork_server, stop_fork_server
 from sample_factory.processes.worker import WorkerSpec
@@ -45,9 +48,27 @@ def run_dummy_sampler(cfg: Config) -> ExitStatus:
     with catch_signals() as signals:
         start_fork_server(PRELOAD)
         try:
+            _try_environment(cfg)
             return _sample(cfg, signals)
         finally:
             stop_fork_server()
+
+
+def _try_environment(cfg: Config) -> None:
+    """Makes and closes one environment, so that a wrong name is one sentence and not one per worker."""
+    try:
+        call_in_child(_make_and_close, cfg, UserCode.capture(), timeout=START_LIMIT_SEC)
+    except ChildCallError as error:
+        if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
+            raise error.__cause__ from None
+        raise ComponentFailedError(f"--env={cfg.env} can't be made: {error}", error.trace) from None
+
+
+def _make_and_close(cfg: Config, user_code: UserCode) -> None:
+    from sample_factory.envs.make import make_env
+
+    user_code.restore()
+    make_env(cfg.env, cfg, None).close()
 
 
 def _sample(cfg: Config, signals: Signals) -> ExitStatus:

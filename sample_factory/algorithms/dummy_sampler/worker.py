@@ -6,8 +6,10 @@ networks and learning were free.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -27,31 +29,43 @@ class AffinityChangedError(RuntimeError):
     """A library moved the worker to other cores than it was pinned to."""
 
 
+@dataclass(frozen=True)
+class Score:
+    """One worker's part of the shared numbers."""
+
+    numbers: SharedArrays  # `go`: the common start; `frames` of every worker
+    index: int
+    limit: int  # frames after which this worker rests
+
+    def may_run(self) -> bool:
+        """Whether the measurement has begun and this worker's share of it is not done."""
+        return bool(self.numbers["go"][0]) and int(self.numbers["frames"][self.index]) < self.limit
+
+    def add(self, frames: int) -> None:
+        """Counts frames of this worker."""
+        self.numbers["frames"][self.index] += frames
+
+
 class SamplerWorker:
     """Waits for the common start, then steps until told to stop."""
 
-    def __init__(
-        self, vector: EnvVector, actions: Sequence[Any], rows: ObsRows, numbers: SharedArrays, index: int
-    ):
+    def __init__(self, vector: EnvVector, actions: Sequence[Any], rows: ObsRows, score: Score):
         self._vector = vector
-        self._actions = actions
+        self._actions = cycle(actions)
         self._rows = rows
-        self._go = numbers["go"]
-        self._frames = numbers["frames"]
-        self._index = index
-        self._next_action = 0
+        self._score = score
+        self._counted = np.zeros(vector.num_agents, np.int64)
 
     def poll(self, timeout: float) -> None:
         """A handful of steps, so that the loop around them costs nothing."""
-        if not self._go[0]:
-            _wait(timeout, lambda: bool(self._go[0]))
+        if not self._score.may_run():
+            _wait(timeout, self._score.may_run)
             return
-        frames = 0
-        for _ in range(STEPS_PER_POLL):
-            step = self._vector.step(self._actions[self._next_action], self._rows, 0)
-            self._next_action = (self._next_action + 1) % len(self._actions)
-            frames += int(step.frames.sum())
-        self._frames[self._index] += frames
+        counted = self._counted
+        counted.fill(0)
+        for actions in islice(self._actions, STEPS_PER_POLL):
+            counted += self._vector.step(actions, self._rows, 0).frames
+        self._score.add(int(counted.sum()))
 
     def close(self) -> None:
         """Closes the environments."""
@@ -60,8 +74,6 @@ class SamplerWorker:
 
 def _wait(timeout: float, ready: Callable[[], bool]) -> None:
     """Looks a few times within `timeout`; the start of a benchmark need not be exact to the millisecond."""
-    import time
-
     deadline = time.monotonic() + timeout
     while not ready() and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -88,7 +100,8 @@ class SamplerWorkerBuilder:
             )
         space.seed(self.worker_id)
         actions = [[space.sample() for _ in range(vector.num_agents)] for _ in range(NUM_RANDOM_ACTIONS)]
-        return SamplerWorker(vector, actions, self._rows(vector), self.numbers, self.worker_id)
+        score = Score(self.numbers, self.worker_id, self.cfg.sample_env_frames_per_worker)
+        return SamplerWorker(vector, actions, self._rows(vector), score)
 
     def _rows(self, vector: EnvVector) -> ObsRows:
         from sample_factory.envs.observations import observation_dict_space

@@ -25,8 +25,9 @@ COMMANDS = {
     "compare": "is one algorithm better than another? Can fail a CI job",
     "plot": "figures: curves, aggregates, profiles, improvement, efficiency, throughput",
     "report": "one self-contained HTML page",
+    "verify": "does a report say what its raw scores and the runs on disk say?",
     "status": "what every run is doing",
-    "export": "learning curves as CSV or JSON, or runs in sacred's layout",
+    "export": "learning curves as CSV or JSON, or records to publish, or in sacred's layout",
 }
 _PARSE_THEMSELVES = ("run", "wrap")
 _PROGRAM = "python -m sample_factory.benchmark"

@@ -1,4 +1,4 @@
-"""`benchmark export DIR...`: learning curves as CSV or JSON, or run records in sacred's layout."""
+"""`benchmark export DIR...`: learning curves as CSV or JSON, or records, to publish or in sacred's layout."""
 
 from __future__ import annotations
 
@@ -18,16 +18,21 @@ from sample_factory.benchmark.commands.arguments import (
 from sample_factory.benchmark.curves import X_AXES
 from sample_factory.benchmark.errors import BenchmarkError, ExitCode
 from sample_factory.benchmark.export import aligned_table, point_table
+from sample_factory.benchmark.publishing import write_records
 from sample_factory.benchmark.runs import UNREADABLE
 from sample_factory.benchmark.sacred_layout import write_sacred_layout
 from sample_factory.benchmark.tables import Table, to_csv
+
+_WRITERS = {"sacred": write_sacred_layout, "records": write_records}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of this command."""
     add_runs(parser)
-    parser.add_argument("--format", choices=("csv", "json", "sacred"), default="csv", help="of the output")
-    parser.add_argument("--output", type=Path, help="file, or folder for sacred; stdout if not given")
+    parser.add_argument(
+        "--format", choices=("csv", "json", "sacred", "records"), default="csv", help="what to write"
+    )
+    parser.add_argument("--output", type=Path, help="file, or folder for records; stdout if not given")
     parser.add_argument(
         "--tag", nargs="+", default=[None], help="tags in metrics.jsonl; what runs are ranked by if not given"
     )
@@ -40,10 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Writes curves or records."""
     runs = [run for run in find(args.runs, args).runs if run.status != UNREADABLE]
-    if args.format == "sacred":
+    if args.format in _WRITERS:
         if args.output is None:
-            raise BenchmarkError("--format=sacred needs a folder: pass --output=output.")
-        for directory in write_sacred_layout(runs, args.output):
+            raise BenchmarkError(f"--format={args.format} needs a folder: pass --output=output.")
+        for directory in _WRITERS[args.format](runs, args.output):
             sys.stdout.write(f"{directory}\n")
         return ExitCode.OK
     table = (

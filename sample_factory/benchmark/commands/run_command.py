@@ -6,16 +6,21 @@ All flags of the runner work here too. The same command again goes on where it s
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from sample_factory.benchmark.commands.arguments import warn
 from sample_factory.benchmark.errors import BenchmarkError, ExitCode
 from sample_factory.benchmark.references import BASELINES_FILE, read_baselines
 from sample_factory.benchmark.runs import ReadOptions, find_runs
 from sample_factory.benchmark.sacred_layout import write_sacred_layout
+from sample_factory.benchmark.statistics.improvement import probability_of_improvement
+from sample_factory.benchmark.statistics.sequential import look_levels, permutation_p
 from sample_factory.benchmark.suite_files import find_suite
 from sample_factory.benchmark.suite_run import SuiteTools, default_tools, run_suite
 from sample_factory.benchmark.suites import SUITES, Suite
@@ -42,7 +47,11 @@ def main(argv: Sequence[str], tools: SuiteTools | None = None) -> int:
         raise BenchmarkError("--run and --config belong to the runner; benchmark run takes a suite.")
     try:
         suite = chosen_suite(args)
-        exit_code = run_suite(suite, args, list(argv), tools or default_tools())
+        tools = tools or default_tools()
+        if args.until_decided:
+            exit_code, suite = run_until_decided(suite, args, argv, tools)
+        else:
+            exit_code = run_suite(suite, args, list(argv), tools)
     except (RunnerError, DirectoryInUseError) as error:
         raise BenchmarkError(str(error)) from error
     if not (args.dry_run or args.runner == "print"):
@@ -65,6 +74,14 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument("--no_eval", action="store_true", help="train only")
     group.add_argument(
         "--random_baseline", action="store_true", help="measure a random policy on each environment"
+    )
+    group.add_argument(
+        "--until_decided",
+        action="store_true",
+        help="of two configurations: add seeds until one is better, or --max_seeds are done",
+    )
+    group.add_argument(
+        "--max_seeds", type=int, help="seeds with --until_decided; four times the first ones if not given"
     )
     group.add_argument(
         "--layout", choices=("sf", "sacred"), default="sf", help="sacred: also write imitation's tree of runs"
@@ -90,6 +107,65 @@ def chosen_suite(args: argparse.Namespace) -> Suite:
     return replace(suite, params=params)
 
 
+def run_until_decided(
+    suite: Suite, args: argparse.Namespace, argv: Sequence[str], tools: SuiteTools
+) -> tuple[int, Suite]:
+    """Runs a suite of two configurations with more and more seeds, until it is clear which one is better.
+
+    Raises:
+        BenchmarkError: there are not two configurations.
+    """
+    if len(suite.algos) != 2:
+        listed = " ".join(list(suite.algos)[:2])
+        raise BenchmarkError(f"--until_decided compares two configurations; choose them: --algos {listed}.")
+    first, second = suite.algos
+    looks = seeds_of_looks(suite.seeds, args.max_seeds)
+    for seeds, level in zip(looks, look_levels(len(looks)), strict=True):
+        suite = replace(suite, seeds=seeds)
+        exit_code = run_suite(suite, args, list(argv), tools)
+        if exit_code:
+            return exit_code, suite
+        x, y = _shared_scores(suite, args, first, second)
+        p_value, improvement = permutation_p(x, y), float(probability_of_improvement(x, y))
+        decided = p_value <= level
+        sys.stderr.write(
+            f"{len(seeds)} seeds: P({first} beats {second}) = {improvement:.3f}, p = {p_value:.4f}, "
+            f"{'decided' if decided else f'not decided (needs {level:.4f})'}\n"
+        )
+        if decided:
+            break
+    return ExitCode.OK, suite
+
+
+def seeds_of_looks(seeds: Sequence[int], max_seeds: int | None) -> list[tuple[int, ...]]:
+    """The seeds at each look: as many more each time as there were at first."""
+    step = len(seeds)
+    limit = max(step, max_seeds if max_seeds is not None else 4 * step)
+    more = itertools.count(max(seeds) + 1)
+    everything = (*seeds, *itertools.islice(more, limit - step))
+    return [everything[:end] for end in (*range(step, limit, step), limit)]
+
+
+def _shared_scores(
+    suite: Suite, args: argparse.Namespace, first: str, second: str
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    run_dir = Path(args.train_dir) / suite.name
+    scores: dict[tuple[str, str], list[float]] = {}
+    for run in find_runs([run_dir], _read_options(suite, args)).scored:
+        if run.seed in suite.seeds and run.score is not None:
+            scores.setdefault((run.algo, run.env), []).append(run.score)
+    envs = [env for env in suite.envs if (first, env) in scores and (second, env) in scores]
+    if not envs:
+        raise BenchmarkError(f"{first} and {second} have no scores on the same environment.")
+    x, y = ([np.array(scores[label, env]) for env in envs] for label in (first, second))
+    return x, y
+
+
+def _read_options(suite: Suite, args: argparse.Namespace) -> ReadOptions:
+    played = suite.wraps_scripts or (suite.scoring.episodes and not args.no_eval)
+    return ReadOptions(score="auto" if played else "train", score_tag=suite.scoring.tag)
+
+
 def _seeds(args: argparse.Namespace) -> list[int] | None:
     if args.seeds:
         return list(args.seeds)
@@ -101,8 +177,7 @@ def _seeds(args: argparse.Namespace) -> list[int] | None:
 def _conclude(suite: Suite, args: argparse.Namespace) -> None:
     """Prints the scores there are, and where to go from here."""
     run_dir = Path(args.train_dir) / suite.name
-    source = "auto" if suite.wraps_scripts or (suite.scoring.episodes and not args.no_eval) else "train"
-    options = ReadOptions(score="train" if source == "train" else "auto", score_tag=suite.scoring.tag)
+    options = _read_options(suite, args)
     try:
         found = find_runs([run_dir], options)
         baselines = run_dir / BASELINES_FILE

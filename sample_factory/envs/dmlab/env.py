@@ -215,7 +215,7 @@ class DmlabEnv(gym.Env[Any, Any]):
 class EnlargedRender(EnvWrapper):
     """Shows every pixel as a square of pixels: what an agent sees is too small for a person."""
 
-    def __init__(self, env: DmlabEnv, factor: int = 6) -> None:
+    def __init__(self, env: gym.Env, factor: int = 6) -> None:
         super().__init__(env)
         self._factor = factor
 

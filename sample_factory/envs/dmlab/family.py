@@ -97,6 +97,7 @@ DEFAULTS: dict[str, Any] = {
     "obs_subtract_mean": 0.0,
     "obs_scale": 255.0,
     "env_frameskip": DEFAULT_FRAMESKIP,
+    "record_to": None,
 }
 
 
@@ -104,16 +105,18 @@ def make_dmlab_env(
     name: str, cfg: Config, env_config: EnvConfig | None = None, render_mode: str | None = None
 ) -> Any:
     """One level of what the name stands for; which one depends on where the environment lives."""
+    from gymnasium.wrappers import HumanRendering
+
     from sample_factory.envs.dmlab.env import DmlabEnv, EnlargedRender
+    from sample_factory.envs.recording import Recording
 
     options = dmlab_options(env_spec(name), cfg, env_config)
     cache = level_cache(cfg) if cfg.dmlab_use_level_cache else None
-    if render_mode != "human":
-        return DmlabEnv(options, cache, render_mode)
-
-    from gymnasium.wrappers import HumanRendering
-
-    return HumanRendering(EnlargedRender(DmlabEnv(options, cache, "rgb_array")))
+    in_window = render_mode == "human"
+    env: Any = DmlabEnv(options, cache, "rgb_array" if in_window else render_mode)
+    if cfg.get("record_to") and (env_config is None or env_config.env_id == 0):
+        env = Recording(env, cfg.record_to)
+    return HumanRendering(EnlargedRender(env)) if in_window else env
 
 
 def dmlab_options(spec: EnvSpec, cfg: Config, env_config: EnvConfig | None) -> DmlabOptions:

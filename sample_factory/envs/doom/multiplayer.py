@@ -17,7 +17,7 @@ from typing import Any
 
 import gymnasium
 
-from sample_factory.envs.contract import FINAL_OBS, IS_ACTIVE, NUM_FRAMES, RewardShaping, find_interface
+from sample_factory.envs.contract import IS_ACTIVE, NUM_FRAMES, RewardShaping, find_interface
 from sample_factory.envs.doom.env import DoomEnv, GameCrashedError
 from sample_factory.envs.doom.game_process import ENGINE_ERRORS, GameStartError, start_turn
 from sample_factory.envs.doom.match import CONNECT_TIMEOUT_FOR_HUMANS_SEC, reserve_port
@@ -91,8 +91,6 @@ class MultiplayerDoomEnv(gymnasium.Env[Any, Any]):
             list(part) for part in zip(*results, strict=True)
         )
         if any(terminated) or any(truncated):
-            for obs, info in zip(observations, infos, strict=True):
-                info[FINAL_OBS] = obs
             observations, _ = self.reset()
         return observations, rewards, terminated, truncated, infos
 

@@ -44,14 +44,24 @@ def make_minigrid_env(
     import gymnasium
 
     from sample_factory.envs.minigrid.env import MiniGridEnv, make_grid
+    from sample_factory.envs.wrappers import SkipFrames
 
     try:
         grid = make_grid(name, render_mode)
+        if "-WFC-" in name:  # made from pictures of patterns, which it looks for only now
+            grid.reset()
     except gymnasium.error.UnregisteredEnv as error:
         raise UnknownEnvError(
             f"--env={name} is not a MiniGrid world ({error}), try --env=MiniGrid-Empty-8x8-v0."
         ) from error
-    return MiniGridEnv(grid, cfg.minigrid_direction, channels_last=cfg.pixel_format == "HWC")
+    except FileNotFoundError as error:  # the package does not ship them
+        raise UnknownEnvError(
+            f"--env={name} needs {error.filename}, which the installed minigrid lacks; "
+            "other worlds work, such as --env=MiniGrid-Empty-8x8-v0."
+        ) from error
+    env = MiniGridEnv(grid, cfg.minigrid_direction, channels_last=cfg.pixel_format == "HWC")
+    frameskip = cfg.env_frameskip or 1
+    return SkipFrames(env, frameskip) if frameskip > 1 else env
 
 
 FAMILY = EnvFamily(

@@ -6,41 +6,33 @@ Invariant: the task never sees an action outside its bounds, so control costs ar
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
 import gymnasium
 import mujoco
 
+from sample_factory.envs.mujoco_remarks import quiet_model_compiler
 from sample_factory.envs.wrappers import ClipActions, SkipFrames, TimeLimit
-
-log = logging.getLogger(__name__)
 
 
 def make_task(env_id: str, frameskip: int, render_mode: str | None) -> gymnasium.Env:
     """One task; gymnasium's own layers are left out, they cost time and hide nothing we need."""
     if render_mode is not None and not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
-    with _quiet_model_compiler():
+    with quiet_model_compiler():
         made = gymnasium.make(env_id, render_mode=render_mode, disable_env_checker=True)
     task = made.unwrapped
+    if render_mode is not None:
+        _follow_the_body(task)
     if made.spec is not None and made.spec.max_episode_steps:
         task = TimeLimit(task, made.spec.max_episode_steps)
     env = ClipActions(task)
     return SkipFrames(env, frameskip) if frameskip > 1 else env
 
 
-@contextmanager
-def _quiet_model_compiler() -> Iterator[None]:
-    """Keeps remarks about gymnasium's model files off the screen.
-
-    MuJoCo also appends them to a file in the working directory, once for every environment made.
-    """
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda text: log.debug("MuJoCo: %s", text))
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
+def _follow_the_body(task: Any) -> None:
+    """Looks through the model's own camera, if any: gymnasium's stays put while the body runs off."""
+    camera = mujoco.mj_name2id(task.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+    if camera >= 0:
+        task.mujoco_renderer.camera_id = camera

@@ -69,6 +69,8 @@ def make_mujoco_env(
         return make_task(task_id(name), cfg.env_frameskip or 1, render_mode)
     except gymnasium.error.UnregisteredEnv as error:
         raise UnknownEnvError(f"--env={name} is not a task of gymnasium, try --env={PREFIX}ant.") from error
+    except ImportError as error:  # gymnasium keeps ids of versions it no longer has
+        raise UnknownEnvError(f"--env={name} does not work ({error}), try --env={PREFIX}ant.") from error
 
 
 FAMILY = EnvFamily(

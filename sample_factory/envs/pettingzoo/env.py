@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from sample_factory.envs.contract import FINAL_OBS, IS_ACTIVE
+from sample_factory.envs.contract import IS_ACTIVE
 from sample_factory.envs.frame_wrappers import MAX_CHANNELS
 from sample_factory.envs.roles import RoleObservations, Roles
 from sample_factory.envs.spaces import UnsupportedSpaceError, check_action_space
@@ -81,9 +81,6 @@ class PettingZooEnv(gymnasium.Env[Any, Any]):
             dict(infos.get(agent, {})) if agent in playing else {IS_ACTIVE: False} for agent in self.agents
         ]
         if game_over:
-            for info, final, (_, timed_out) in zip(told, self._observations(), ends, strict=True):
-                if timed_out:
-                    info[FINAL_OBS] = final
             self.reset()
         return (
             self._observations(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from sample_factory.envs.contract import EnvConfig
 
 PREFIX = "pettingzoo_"
+
+log = logging.getLogger(__name__)
 
 # Groups that left PettingZoo for packages of their own.
 MOVED_GROUPS: dict[str, tuple[str, str]] = {
@@ -112,13 +115,18 @@ def make_pettingzoo_env(
     from sample_factory.envs.pettingzoo.env import PettingZooEnv
     from sample_factory.envs.pettingzoo.turns import parallel_from_turns
 
-    kwargs = json_kwargs("pettingzoo_kwargs", cfg.pettingzoo_kwargs) | {"render_mode": render_mode}
-    if hasattr(game, "parallel_env"):
-        env = game.parallel_env(**kwargs)
-    elif hasattr(game, "env"):
-        env = parallel_from_turns(game.env(**kwargs), name)
-    else:
+    if not hasattr(game, "parallel_env") and not hasattr(game, "env"):
         raise UnknownEnvError(f"--env={name}: {game.__name__} has neither parallel_env nor env.")
+    kwargs = json_kwargs("pettingzoo_kwargs", cfg.pettingzoo_kwargs) | {"render_mode": render_mode}
+    try:
+        if hasattr(game, "parallel_env"):
+            env = game.parallel_env(**kwargs)
+        else:
+            env = parallel_from_turns(game.env(**kwargs), name)
+    except ImportError as error:  # some games look for the package they need only when they are made
+        raise MissingPackageError(f"--env={name} cannot be made: {error}", name=error.name) from error
+    if (cfg.env_frameskip or 1) > 1:
+        log.warning("--env_frameskip=%d has no effect on PettingZoo environments.", cfg.env_frameskip)
     return PettingZooEnv(env, name, channels_last=cfg.pixel_format == "HWC")
 
 

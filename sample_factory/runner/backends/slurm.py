@@ -32,8 +32,10 @@ from sample_factory.runner.backends.slurm_scripts import (
     array_script,
     batch_script,
     job_id,
+    output_file,
     sbatch_command,
 )
+from sample_factory.runner.backends.slurm_submissions import Submissions
 from sample_factory.runner.commands import ALL_GPUS, JobCommands, Launch
 from sample_factory.runner.errors import ExitCode, RunnerError
 from sample_factory.runner.results import JobResult
@@ -59,6 +61,7 @@ class SlurmBackend(SupervisedBackend):
         super().__init__(commands)
         self._options = options
         self._queue = SlurmQueue(options.poll_sec)
+        self._submissions = Submissions(commands.files.run_dir / "slurm" / "submissions")
         self._submitted: list[str] = []
         self.batch_size = LARGEST_ARRAY if options.array else 1
         self.poll_seconds = min(options.poll_sec, _RESULT_POLL_SEC)
@@ -90,12 +93,19 @@ class SlurmBackend(SupervisedBackend):
         if shutil.which("sbatch") is None:
             raise RunnerError("--runner=slurm needs sbatch; run this on a machine of a Slurm cluster.")
         self._queue.forget()
-        command = self._write_scripts(launches)
         environment = {**os.environ, **self._environment(launches)}
-        # In a session of its own, so that Ctrl+C at the launcher does not cut a submission short.
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, start_new_session=True
-        )
+        with self._submissions.announced(launches, self._options.array) as (token, descriptor):
+            command = self._write_scripts(launches, token)
+            # In a session of its own, so that Ctrl+C at the launcher does not cut a submission short.
+            done = subprocess.run(
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+                start_new_session=True,
+                pass_fds=[descriptor],
+            )
         submitted = job_id(done.stdout)
         if done.returncode or not submitted:
             reason = (done.stderr.strip().splitlines() or ["no job id"])[-1]
@@ -103,26 +113,29 @@ class SlurmBackend(SupervisedBackend):
         self._submitted.append(submitted)
         write_script(self._options.workdir / "scancel.sh", self._cancel_script())
         ids = [f"{submitted}_{task}" for task in range(len(launches))] if self._options.array else [submitted]
-        pattern = command[command.index("--output") + 1]
-        return [Started(id=name, log=pattern.replace("%A_%a", name).replace("%j", name)) for name in ids]
+        return [Started(id=name, log=output_file(command, name)) for name in ids]
 
-    def _write_scripts(self, launches: Sequence[Launch]) -> list[str]:
+    def _write_scripts(self, launches: Sequence[Launch], token: str = "") -> list[str]:
         """Write what the attempts need; returns the command that submits them."""
         launches = [
             replace(launch, gpu=ALL_GPUS if self._options.gpus_per_job else None) for launch in launches
         ]
         if not self._options.array:
             launch = launches[0]
-            script = self._options.workdir / f"sbatch_{launch.job.id}.sh"
+            script = self._batch_script(launch.job.id)
             self._write_script(launch, script)
-            return sbatch_command(self._options, script, launch.job.name)
+            return sbatch_command(self._options, script, launch.job.name, token=token)
         scripts = [self._files.script(launch.job.id) for launch in launches]
         for launch, script in zip(launches, scripts, strict=True):
             self._write_script(launch, script)
         first = launches[0].job
-        script = self._options.workdir / f"sbatch_array_{first.id}.sh"
+        script = self._batch_script(first.id)
         write_script(script, array_script(scripts))
-        return sbatch_command(self._options, script, Path(first.root_dir).parts[0], len(launches))
+        name = Path(first.root_dir).parts[0]
+        return sbatch_command(self._options, script, name, len(launches), token)
+
+    def _batch_script(self, first_job: str) -> Path:
+        return self._options.workdir / f"sbatch_{'array_' if self._options.array else ''}{first_job}.sh"
 
     def _write_script(self, launch: Launch, script: Path) -> None:
         requeue = ["--slurm_requeue"] if self._options.requeue else []
@@ -155,11 +168,34 @@ class SlurmBackend(SupervisedBackend):
         return False
 
     def _find(self, watched: Sequence[Watched]) -> dict[str, Observation]:
+        in_flight = [item.job_id for item in watched if not item.attempt.id and not self._recover(item)]
         states = self._queue.states()
         if states is None:
             return {item.job_id: WAITING for item in watched}
-        found = {item.job_id: self._active(item, states.get(item.attempt.id)) for item in watched}
+        found: dict[str, Observation | None] = {
+            item.job_id: self._active(item, states.get(item.attempt.id)) for item in watched
+        }
+        found |= dict.fromkeys(in_flight, WAITING)
         return {name: observation for name, observation in found.items() if observation is not None}
+
+    def _recover(self, item: Watched) -> bool:
+        """Finds the id of an attempt whose launcher died while it submitted; False if nobody knows it yet."""
+        submission = self._submissions.of(item.job_id, item.attempt.number)
+        if submission is None:
+            return True  # it was never submitted
+        if not submission.is_over():
+            return False
+        self._queue.forget()
+        if self._queue.states() is None:
+            return False
+        base = self._queue.id_of(submission.token)
+        if base is not None:
+            name = submission.slurm_id(base, item.job_id, item.attempt.number)
+            kind = "array_" if submission.is_array else ""
+            script = f"sbatch_{kind}{submission.jobs[0][0]}.sh"
+            item.attempt.id = name
+            item.attempt.log = f"{self._options.workdir}/{script}-slurm-{name}.out"
+        return True
 
     def _active(self, item: Watched, state: str | None) -> Observation | None:
         if state is None or state in FINAL_STATES:

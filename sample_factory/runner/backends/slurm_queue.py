@@ -37,6 +37,7 @@ class SlurmQueue:
     def __init__(self, poll_sec: float):
         self._poll_sec = poll_sec
         self._states: dict[str, str] = {}
+        self._comments: dict[str, str] = {}
         self._asked_at = float("-inf")
 
     def forget(self) -> None:
@@ -48,12 +49,21 @@ class SlurmQueue:
         if time.monotonic() - self._asked_at < self._poll_sec:
             return self._states
         # "all" includes what has ended, for as long as the controller remembers; -r lists tasks of arrays.
-        output = _output(["squeue", "-h", "-r", "-t", "all", "-u", getpass.getuser(), "-o", "%i|%T"])
+        output = _output(["squeue", "-h", "-r", "-t", "all", "-u", getpass.getuser(), "-o", "%i|%T|%k"])
         if output is None:
             return None
-        self._states = dict(line.split("|", 1) for line in output.splitlines() if "|" in line)
+        rows = [line.split("|", 2) for line in output.splitlines() if line.count("|") >= 2]
+        self._states = {name: state for name, state, _ in rows}
+        self._comments = {name: comment for name, _, comment in rows}
         self._asked_at = time.monotonic()
         return self._states
+
+    def id_of(self, token: str) -> str | None:
+        """The id, without the number of a task, of the job whose comment has this word; see `states`."""
+        for name, comment in self._comments.items():
+            if token in comment.split():
+                return name.partition("_")[0]
+        return None
 
     @staticmethod
     def accounted_state(job_id: str) -> str | None:

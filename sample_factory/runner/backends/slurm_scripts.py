@@ -58,7 +58,9 @@ class SlurmOptions:
         return "CMD" in string.Template(self.template).get_identifiers()
 
 
-def sbatch_command(options: SlurmOptions, script: Path, job_name: str, array_size: int = 0) -> list[str]:
+def sbatch_command(
+    options: SlurmOptions, script: Path, job_name: str, array_size: int = 0, token: str = ""
+) -> list[str]:
     """The command that submits a script.
 
     Args:
@@ -66,6 +68,7 @@ def sbatch_command(options: SlurmOptions, script: Path, job_name: str, array_siz
         script: the batch script.
         job_name: as `squeue` shows it.
         array_size: how many tasks an array has; 0 for a single job.
+        token: a word to find the job by, in its comment.
     """
     number = "%A_%a" if array_size else "%j"
     command = ["sbatch"]
@@ -83,8 +86,21 @@ def sbatch_command(options: SlurmOptions, script: Path, job_name: str, array_siz
         *_time_options(options),
         *_resource_options(options),
         *shlex.split(options.extra),
+        *([_comment(options, token)] if token else []),
         str(script),
     ]
+
+
+def output_file(command: Sequence[str], name: str) -> str:
+    """Where the job with this id writes, by the command that submits it."""
+    pattern = command[command.index("--output") + 1]
+    return pattern.replace("%A_%a", name).replace("%j", name)
+
+
+def _comment(options: SlurmOptions, token: str) -> str:
+    """The token after the user's own comment, if there is one."""
+    own = [word.partition("=")[2] for word in shlex.split(options.extra) if word.startswith("--comment=")]
+    return f"--comment={' '.join([*own, token])}"
 
 
 def batch_script(options: SlurmOptions, lines: Sequence[str], command: Sequence[str], script: Path) -> str:

@@ -213,6 +213,21 @@ def test_an_episode_ends_with_the_last_picture(monkeypatch):
     np.testing.assert_array_equal(last["obs"], before["obs"])
 
 
+def test_recording_writes_the_frames_of_every_episode_of_the_first_environment(make_cfg, tmp_path):
+    cfg = make_cfg("dmlab_watermaze", record_to=str(tmp_path / "recordings"))
+    env = make_env("dmlab_watermaze", cfg, FIRST)
+    env.reset(seed=1)
+    for _ in range(3):
+        env.step(FORWARD)
+    env.close()
+    (episode,) = (tmp_path / "recordings").iterdir()
+    files = sorted(path.name for path in episode.iterdir())
+    assert files == ["00000.png", "00001.png", "00002.png", "actions.json"]
+    second = EnvConfig(worker_index=0, vector_index=1, env_id=1)
+    make_env("dmlab_watermaze", cfg, second).reset(seed=1)
+    assert len(list((tmp_path / "recordings").iterdir())) == 1
+
+
 def test_what_is_rendered_is_what_the_agent_saw(make_cfg):
     env = make_env("dmlab_benchmark", make_cfg("dmlab_benchmark"), FIRST, render_mode="rgb_array")
     obs, _ = env.reset()

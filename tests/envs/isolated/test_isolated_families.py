@@ -10,6 +10,28 @@ from tests.envs.contract_check import family_cfg
 
 pytestmark = pytest.mark.timeout(600)
 
+NETHACK = ("nle==1.3.0", "psutil")
+PROCGEN = ("procgen-mirror==0.10.7", "gymnasium", "psutil"), ("--upgrade", "numpy>=2")
+DM_CONTROL = ("dm-control==1.0.50", "mujoco==3.17.0", "packaging", "gymnasium", "psutil")
+
+EVERY_NAME = """
+from tests.envs.contract_check import check_env
+{names}
+assert len(names) == {count}, names
+for name in names:
+    assert check_env(name, steps=200).frames == 200, name
+"""
+PICTURE = """
+import os
+os.environ.pop("DISPLAY", None)
+from sample_factory.envs.make import make_env
+from tests.envs.contract_check import family_cfg
+env = make_env({name!r}, family_cfg({name!r}), None, "rgb_array")
+env.reset(seed=0)
+picture = env.render()
+assert picture.ndim == 3 and picture.shape[2] == 3 and picture.std() > 0, picture.shape
+env.close()
+"""
 CONTRACT = """
 import sys
 from tests.envs.contract_check import check_env
@@ -25,22 +47,46 @@ assert "torch" not in sys.modules, "environments must not need torch"
 @pytest.mark.isolated
 def test_nethack_keeps_the_contract_and_its_seed(isolated_python):
     seen = {"obs": (2, 21, 79), "blstats": (27,), "message": (256,)}
-    python = isolated_python(("nle==1.3.0",))
+    python = isolated_python(NETHACK)
     python.run(CONTRACT.format(checks={"nethack_score": seen, "nethack_staircase": seen}))
 
 
 @pytest.mark.slow
 @pytest.mark.isolated
-def test_the_nethack_challenge_runs_without_seeds(isolated_python):
-    isolated_python(("nle==1.3.0",)).run(
-        "from tests.envs.contract_check import check_env; check_env('nethack_challenge', steps=100)"
+def test_every_nethack_task_keeps_the_contract_for_200_steps(isolated_python):
+    names = "from sample_factory.envs.nethack.family import TASKS; names = [f'nethack_{t}' for t in TASKS]"
+    isolated_python(NETHACK).run(EVERY_NAME.format(names=names, count=8))
+
+
+@pytest.mark.slow
+@pytest.mark.isolated
+def test_every_procgen_game_keeps_the_contract_for_200_steps(isolated_python):
+    names = "from sample_factory.envs.procgen.family import GAMES; names = [f'procgen_{g}' for g in GAMES]"
+    isolated_python(*PROCGEN).run(EVERY_NAME.format(names=names, count=16))
+
+
+@pytest.mark.slow
+@pytest.mark.isolated
+def test_every_dm_control_task_keeps_the_contract_for_200_steps(isolated_python):
+    names = (
+        "from sample_factory.envs.dmcontrol.env import suite_tasks; "
+        "names = [f'dmcontrol_{domain}_{task}' for domain, task in suite_tasks()]"
     )
+    isolated_python(DM_CONTROL).run(EVERY_NAME.format(names=names, count=51))
+
+
+@pytest.mark.slow
+@pytest.mark.isolated
+def test_pictures_are_drawn_without_a_display(isolated_python):
+    isolated_python(*PROCGEN).run(PICTURE.format(name="procgen_coinrun"))
+    isolated_python(DM_CONTROL).run(PICTURE.format(name="dmcontrol_cheetah_run"))
+    isolated_python(NETHACK).run(PICTURE.format(name="nethack_score"))
 
 
 @pytest.mark.slow
 @pytest.mark.isolated
 def test_procgen_keeps_the_contract_and_its_seed(isolated_python):
-    python = isolated_python(("procgen-mirror==0.10.7", "gymnasium"), ("--upgrade", "numpy>=2"))
+    python = isolated_python(*PROCGEN)
     seen = {"obs": (3, 64, 64)}
     python.run(CONTRACT.format(checks={"procgen_coinrun": seen, "procgen_bigfish": seen}))
 
@@ -48,7 +94,7 @@ def test_procgen_keeps_the_contract_and_its_seed(isolated_python):
 @pytest.mark.slow
 @pytest.mark.isolated
 def test_procgen_copies_step_together_and_go_on_after_an_end(isolated_python):
-    python = isolated_python(("procgen-mirror==0.10.7", "gymnasium"), ("--upgrade", "numpy>=2"))
+    python = isolated_python(*PROCGEN)
     python.run("""
 import numpy as np
 from sample_factory.envs.make import make_vector_env
@@ -70,7 +116,7 @@ assert ends > 0
 @pytest.mark.slow
 @pytest.mark.isolated
 def test_dm_control_keeps_the_contract_and_its_seed(isolated_python):
-    python = isolated_python(("dm-control==1.0.50", "mujoco==3.17.0", "packaging", "gymnasium"))
+    python = isolated_python(DM_CONTROL)
     checks = {"dmcontrol_cheetah_run": {"obs": (17,)}, "dmcontrol_ball_in_cup_catch": {"obs": (8,)}}
     python.run(CONTRACT.format(checks=checks))
 
@@ -78,7 +124,7 @@ def test_dm_control_keeps_the_contract_and_its_seed(isolated_python):
 @pytest.mark.slow
 @pytest.mark.isolated
 def test_dm_control_time_outs_are_truncations(isolated_python):
-    python = isolated_python(("dm-control==1.0.50", "mujoco==3.17.0", "packaging", "gymnasium"))
+    python = isolated_python(DM_CONTROL)
     python.run("""
 import numpy as np
 from sample_factory.envs.make import make_env

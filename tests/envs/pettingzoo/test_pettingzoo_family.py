@@ -1,6 +1,10 @@
 """PettingZoo environments: lists, deaths, turns, names."""
 
+import importlib
 import importlib.util
+import logging
+import pkgutil
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from sample_factory.envs.make import make_env
 from sample_factory.envs.pettingzoo.env import PettingZooEnv
 from sample_factory.envs.pettingzoo.family import module_path
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
+from sample_factory.envs.roles import action_spaces, role_prefix, roles_of
 from tests.envs.contract_check import check_env, family_cfg
 
 
@@ -96,12 +101,9 @@ def test_only_living_agents_act():
     assert game.acted == [{"first", "second", "third"}, {"first", "second", "third"}, {"second", "third"}]
 
 
-def test_the_last_step_brings_the_next_games_first_observation_and_the_final_one_on_the_side():
+def test_the_last_step_brings_the_next_games_first_observation():
     _, steps = game_of_three()
-    observations, *_, infos = steps[-1]
-    assert [float(obs[0]) for obs in observations] == [0.0, 0.0, 0.0]
-    assert [float(info["final_obs"][0]) for info in infos[1:]] == [4.0, 4.0]
-    assert "final_obs" not in infos[0]
+    assert [float(obs[0]) for obs in steps[-1][0]] == [0.0, 0.0, 0.0]
 
 
 def test_agents_with_different_spaces_have_roles_and_see_only_their_own_part():
@@ -124,17 +126,104 @@ def test_agents_alike_have_no_roles():
     assert PettingZooEnv(DuelOfThree(), "pettingzoo_duel").roles is None
 
 
-@pytest.mark.parametrize(
-    ("name", "num_agents"),
-    [
-        ("pettingzoo_sisl.pursuit_v5", 8),
-        ("pettingzoo_butterfly.knights_archers_zombies_v11", 4),
-        ("pettingzoo_classic.rps_v2", 2),
-        ("pettingzoo_classic.connect_four_v3", 2),
-    ],
-)
-def test_environments_keep_the_contract_and_their_seed(name, num_agents):
-    assert check_env(name, steps=40, reproducible=True).num_agents == num_agents
+AGENTS = {
+    "butterfly.cooperative_pong_v6": 2,
+    "butterfly.knights_archers_zombies_v11": 4,
+    "butterfly.pistonball_v6": 5,
+    "classic.connect_four_v3": 2,
+    "classic.go_v5": 2,
+    "classic.rps_v2": 2,
+    "classic.tictactoe_v3": 2,
+    "mpe.simple_formation_v1": 4,
+    "mpe.simple_line_v1": 4,
+    "mpe.simple_reference_v3": 2,
+    "mpe.simple_spread_v3": 3,
+    "mpe.simple_v3": 1,
+    "sisl.multiwalker_v9": 3,
+    "sisl.pursuit_v5": 8,
+}
+UNLIKE = {  # their agents have unlike spaces
+    "mpe.collect_treasure_v1",
+    "mpe.simple_adversary_v3",
+    "mpe.simple_crypto_v3",
+    "mpe.simple_push_v3",
+    "mpe.simple_speaker_listener_v4",
+    "mpe.simple_tag_v3",
+    "mpe.simple_world_comm_v3",
+}
+NEED_MORE = {  # packages that the extra does not bring
+    "classic.chess_v6",
+    "classic.hanabi_v5",
+    "classic.leduc_holdem_v4",
+    "classic.texas_holdem_no_limit_v6",
+    "classic.texas_holdem_v4",
+}
+FEWER_PISTONS = {"pettingzoo_kwargs": '{"n_pistons": 5}'}  # twenty large pictures a step take long
+
+
+def modules_of(package):
+    names = [module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__)]
+    return [name for name in names if re.search(r"_v\d+$", name)]
+
+
+def test_every_module_of_pettingzoo_is_known_to_these_tests():
+    pytest.importorskip("mpe2")
+    groups = {group: f"pettingzoo.{group}" for group in ("butterfly", "classic", "sisl")} | {"mpe": "mpe2"}
+    found = {f"{group}.{name}" for group, package in groups.items() for name in modules_of(package)}
+    assert found == set(AGENTS) | UNLIKE | NEED_MORE
+
+
+@pytest.mark.parametrize(("module", "num_agents"), AGENTS.items())
+def test_every_environment_keeps_the_contract_for_200_steps(module, num_agents):
+    overrides = FEWER_PISTONS if "pistonball" in module else {}
+    report = check_env(f"pettingzoo_{module}", overrides, steps=200)
+    assert (report.num_agents, report.frames) == (num_agents, 200)
+
+
+@pytest.mark.parametrize("module", ["sisl.pursuit_v5", "mpe.simple_spread_v3", "classic.connect_four_v3"])
+def test_environments_keep_their_seed(module):
+    check_env(f"pettingzoo_{module}", steps=40, reproducible=True)
+
+
+@pytest.mark.parametrize("module", sorted(UNLIKE))
+def test_environments_with_unlike_agents_keep_their_roles_apart(module):
+    env = make(f"pettingzoo_{module}")
+    env.reset(seed=0)
+    roles = roles_of(env)
+    choices = action_spaces(env)
+    assert roles.count > 1
+    for _ in range(60):
+        observations, rewards, *_ = env.step([space.sample() for space in choices])
+        assert len(rewards) == env.num_agents
+        for agent, obs in enumerate(observations):
+            assert env.observation_space.contains(obs)
+            own = role_prefix(roles.of_agent[agent])
+            assert all(key.startswith(own) or not value.any() for key, value in obs.items())
+    env.close()
+
+
+@pytest.mark.parametrize("module", sorted(NEED_MORE))
+def test_an_environment_that_needs_another_package_says_which(module):
+    try:
+        make(f"pettingzoo_{module}").close()
+    except MissingPackageError as error:
+        assert "pip install" in str(error)
+
+
+def test_the_picture_is_that_of_the_whole_game():
+    name = "pettingzoo_mpe.simple_spread_v3"
+    env = make_env(name, family_cfg(name), None, "rgb_array")
+    env.reset(seed=0)
+    picture = env.render()
+    env.close()
+    assert picture.shape[2] == 3
+    assert picture.std() > 0
+
+
+def test_frameskip_is_said_to_have_no_effect(caplog):
+    with caplog.at_level(logging.WARNING):
+        make("pettingzoo_mpe.simple_spread_v3", env_frameskip=4)
+    assert "--env_frameskip=4 has no effect" in caplog.text
 
 
 def test_two_underscores_stand_for_a_dot():

@@ -7,7 +7,7 @@ environment variables:
 
     DMLAB_STANDIN_COMPILE_SEC      how long compiling a generated level takes (0)
     DMLAB_STANDIN_EPISODE_FRAMES   length of an episode (3600)
-    DMLAB_STANDIN_CRASH_FILE       number of levels after which compiling kills the process, once
+    DMLAB_STANDIN_CRASH_FILE       number of generated levels after which the process dies, once
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Lab:
                 raise RuntimeError("Failed to create an OpenGL context: one is already current.")
             _hardware_instances.add(os.getpid())
         self._hardware = renderer == "hardware"
-        self._temp_folder = tempfile.TemporaryDirectory(prefix="dmlab_standin_", dir=temp_folder or None)
+        self._temp_folder = temp_folder or None
         self._status = "waiting for reset"
         self._num_steps = 0
 
@@ -228,7 +228,6 @@ class Lab:
     def close(self) -> None:
         self._check_process()
         self._status = "closed"
-        self._temp_folder.cleanup()
         if self._hardware:
             _hardware_instances.discard(os.getpid())
             self._hardware = False
@@ -240,15 +239,17 @@ class Lab:
         key = hashlib.md5(
             f"{self._level}\n{layout}\n{instruction_for(self._level, seed)}".encode()
         ).hexdigest()
-        pk3_path = os.path.join(self._temp_folder.name, "level.pk3")
-        Path(pk3_path).unlink(missing_ok=True)
-        if not self._fetch(key, pk3_path):
-            _compile(layout, pk3_path)
-            if self._level_cache is not None:
-                self._level_cache.write(key, pk3_path)
-        with zipfile.ZipFile(pk3_path) as archive:
-            if archive.read("maps/level.map").decode() != layout:
-                raise RuntimeError("Failed to load map: not the map that was asked for")
+        _crash_if_asked_to()
+        # No longer than it is needed: processes that are killed leave no folder behind.
+        with tempfile.TemporaryDirectory(prefix="dmlab_standin_", dir=self._temp_folder) as folder:
+            pk3_path = os.path.join(folder, "level.pk3")
+            if not self._fetch(key, pk3_path):
+                _compile(layout, pk3_path)
+                if self._level_cache is not None:
+                    self._level_cache.write(key, pk3_path)
+            with zipfile.ZipFile(pk3_path) as archive:
+                if archive.read("maps/level.map").decode() != layout:
+                    raise RuntimeError("Failed to load map: not the map that was asked for")
 
     def _fetch(self, key: str, pk3_path: str) -> bool:
         if self._level_cache is None:
@@ -272,7 +273,7 @@ class Lab:
             raise RuntimeError("This instance was created in another process.")
 
 
-def _compile(layout: str, pk3_path: str) -> None:
+def _crash_if_asked_to() -> None:
     crash_file = Path(os.environ.get("DMLAB_STANDIN_CRASH_FILE", ""))
     if crash_file.is_file():
         levels_left = int(crash_file.read_text())
@@ -280,6 +281,9 @@ def _compile(layout: str, pk3_path: str) -> None:
             crash_file.unlink()
             os._exit(139)
         crash_file.write_text(str(levels_left - 1))
+
+
+def _compile(layout: str, pk3_path: str) -> None:
     time.sleep(float(os.environ.get("DMLAB_STANDIN_COMPILE_SEC", "0")))
     with zipfile.ZipFile(pk3_path, "w") as archive:
         archive.writestr("maps/level.map", layout)

@@ -1,0 +1,1 @@
+"""Measurements of the system itself: what it survives and how fast it is."""

@@ -1,0 +1,92 @@
+"""The least that stepping environments can cost: processes that do nothing else, one bare loop each.
+
+`python -m sample_factory.bench.bare_loop COUNTERS --algo=DUMMY_SAMPLER --env=...` takes the dummy sampler's
+flags and is what its figure is held against. Same environments, same random actions prepared beforehand; no
+observation is copied, nothing is counted but the steps.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sample_factory.config.parsing import parse_args
+from sample_factory.processes.worker import die_with_parent, name_process
+
+NUM_RANDOM_ACTIONS = 500
+STOP_SEC = 5.0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Starts `--num_workers` loops and waits until it is interrupted or one of them ends."""
+    die_with_parent()
+    counters, *flags = argv
+    cfg = parse_args(flags)
+    context = multiprocessing.get_context("spawn")
+    loops = [context.Process(target=run_loop, args=(counters, flags, i)) for i in range(cfg.num_workers)]
+    for loop in loops:
+        loop.start()
+    try:
+        multiprocessing.connection.wait([loop.sentinel for loop in loops])
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        for loop in loops:
+            loop.terminate()
+            loop.join(STOP_SEC)
+    return 1  # a loop has ended, which none ever does by itself
+
+
+def run_loop(counters: str, flags: list[str], index: int) -> None:
+    """One process of the benchmark."""
+    from sample_factory.bench.counting import count_family
+    from sample_factory.envs.contract import EnvConfig
+    from sample_factory.envs.make import make_env, make_vector_env
+
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    name_process(f"rollout_worker_{index}")
+    cfg = parse_args(flags)
+    count_family(cfg.env, Path(counters))
+    first = index * cfg.num_envs_per_worker
+    batch = make_vector_env(cfg.env, cfg, cfg.num_envs_per_worker)
+    if batch is not None:
+        step_batch(batch, first)
+    places = range(cfg.num_envs_per_worker)
+    step_envs([make_env(cfg.env, cfg, EnvConfig(index, i, first + i)) for i in places], first)
+
+
+def step_envs(envs: list[Any], seed: int) -> NoReturn:
+    """Steps environments in turn and resets them, for ever."""
+    for i, env in enumerate(envs):
+        env.reset(seed=seed + i)
+    envs[0].action_space.seed(seed)
+    actions = [envs[0].action_space.sample() for _ in range(NUM_RANDOM_ACTIONS)]
+    while True:
+        for action in actions:
+            for env in envs:
+                _, _, terminated, truncated, _ = env.step(action)
+                if terminated or truncated:
+                    env.reset()
+
+
+def step_batch(batch: Any, seed: int) -> NoReturn:
+    """Steps a vectorised environment, which resets itself, for ever."""
+    import numpy as np
+
+    batch.reset(seed)
+    batch.action_space.seed(seed)
+    copies = range(batch.num_envs)
+    actions = [np.array([batch.action_space.sample() for _ in copies]) for _ in range(NUM_RANDOM_ACTIONS)]
+    while True:
+        for action in actions:
+            batch.step(action)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Looking at experiments on disk: lists, states, curves, lineages and a page that shows them."""

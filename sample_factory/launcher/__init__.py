@@ -1,0 +1,1 @@
+"""Sample Factory 2's name for `runner`: its scripts and command lines work unchanged."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -86,10 +87,10 @@ def register_custom_components() -> None:
     )
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Trains as the command line says; returns the exit status."""
     register_custom_components()
-    return run_algorithm(parse_args())
+    return run_algorithm(parse_args(argv))
 
 
 if __name__ == "__main__":

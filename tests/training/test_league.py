@@ -296,8 +296,9 @@ def test_a_session_plays_against_its_past(tmp_path: Path, inference: str):
 
 
 def test_a_league_needs_somebody_to_play_against(tmp_path: Path):
+    network = ("--encoder_type=mlp", "--encoder_subtype=mlp_mujoco")
     with pytest.raises(ConfigError, match="--league_fraction=0"):
-        run(tmp_path, "--env=gym_CartPole-v1", "--league_fraction=0.5", "--serial_mode=True")
+        run(tmp_path, "--env=gym_CartPole-v1", "--league_fraction=0.5", "--serial_mode=True", *network)
 
 
 @pytest.mark.usefixtures("rock_paper_scissors")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,18 @@ def test_a_learner_that_can_not_save_at_the_end_says_so(place: Place, monkeypatc
     with pytest.raises(CheckpointError, match="the disk is full"):
         worker.close()
     assert place.saved_versions() == [1]
+
+
+@pytest.mark.parametrize(("per_iteration", "may_discard"), [(0, True), (1, False)])
+def test_in_turns_nothing_is_dropped_that_everybody_waits_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch, per_iteration: int, may_discard: bool
+):
+    # Taking over a better policy's weights makes everything collected too old; waiting would never end.
+    place.plan = replace(place.plan, trajectories_per_iteration=per_iteration)
+    worker, limits = place.learner_worker(), []
+    monkeypatch.setattr(worker.batcher, "discard_older_than", limits.append)
+    worker.poll(0.0)
+    assert bool(limits) == may_discard
 
 
 def test_writes_happen_in_the_order_in_which_they_were_handed_over():

@@ -133,7 +133,8 @@ class LearnerWorker:
         self._watch.switch(Activity.WAITING)
         batcher.receive(0.0 if len(batcher) >= self._slots_per_batch() else timeout)
         self._watch.switch(Activity.BATCHING)
-        batcher.discard_older_than(learner.policy_version - self._cfg.max_policy_lag + 1)
+        if not self._plan.trajectories_per_iteration:  # in turns, everybody waits for exactly these
+            batcher.discard_older_than(learner.policy_version - self._cfg.max_policy_lag + 1)
         batch = batcher.take(self._slots_per_batch())
         self._update_pause(training=batch is not None)
         if batch is not None:

@@ -2,9 +2,9 @@
 
     python -m sample_factory_examples.train_rock_paper_scissors --algo=APPO --env=weighted_rps
 
-In this rock-paper-scissors a cut of the scissors counts twice. Always answering the last winner goes round in
-circles; the only strategy that nobody can exploit plays rock half of the time, paper and scissors a quarter
-each. Some entropy (`--exploration_loss_coeff`) makes self-play settle near it instead of circling around it.
+In this rock-paper-scissors a cut of the scissors counts twice. The only strategy that nobody can exploit
+plays rock half of the time, paper and scissors a quarter each. Always answering the last winner goes round in
+circles; the more entropy is asked for (`--exploration_loss_coeff`), the closer to the middle they stay.
 """
 
 from __future__ import annotations
@@ -72,10 +72,11 @@ def override_weighted_rps_defaults(env_name: str, parser: ArgumentParser) -> Non
         use_rnn=False,
         rollout=8,
         recurrence=8,
-        batch_size=512,
-        num_envs_per_worker=16,
-        learning_rate=0.003,
-        exploration_loss_coeff=0.03,
+        batch_size=256,
+        num_envs_per_worker=32,
+        learning_rate=0.002,
+        lr_schedule="linear_decay",
+        exploration_loss_coeff=0.3,
         ppo_clip_ratio=0.2,
     )
 

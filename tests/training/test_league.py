@@ -285,6 +285,12 @@ def run(train_dir: Path, *flags: str) -> ExitStatus:
 def test_a_session_plays_against_its_past(tmp_path: Path, inference: str):
     league = ("--league_fraction=0.5", "--league_period_env_steps=2000", "--league_pool_size=3")
     mode = ("--serial_mode=True", f"--inference={inference}", "--train_for_env_steps=12000")
+    mode += (
+        "--num_envs_per_worker=16",
+        "--batch_size=512",
+        "--learning_rate=0.003",
+        "--lr_schedule=constant",
+    )
     assert run(tmp_path, "--env=weighted_rps", *league, *mode) is ExitStatus.SUCCESS
     state = json.loads((tmp_path / "league" / "league_state.json").read_text())
     assert len(state["members"]) == 3

@@ -148,7 +148,7 @@ class _Program:
         while time.monotonic() - self._started < START_LIMIT_SEC:
             self._wait(0.1)
             trained = any(checkpoints.glob("checkpoint_*.pth"))
-            if len(read_counters(self.counters)) and (trained or not until_trained):
+            if read_counters(self.counters).any() and (trained or not until_trained):
                 return time.monotonic() - self._started
         raise TrialFailedError(f"nothing was trained within {START_LIMIT_SEC:.0f} s:\n{self._tail()}")
 
@@ -165,9 +165,8 @@ class _Program:
             if first_steps is not None and len(windows) >= timing.num_windows:
                 break
         last_steps = read_counters(self.counters)
-        known = len(first_steps)
-        advanced = int((last_steps[:known] > first_steps).sum()) + len(last_steps) - known
-        return windows, advanced
+        last_steps[: len(first_steps)] -= first_steps
+        return windows, int((last_steps > 0).sum())
 
     def interrupt(self) -> None:
         """Ctrl+C, so that the program writes its record."""

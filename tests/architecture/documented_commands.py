@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import shlex
@@ -142,9 +143,11 @@ class _Understood(Exception):
 def _check_with_own_parser(command: Command) -> None:
     """Runs the module's main until its parser has accepted or refused the arguments."""
     module = importlib.import_module(command.module)
-    with _stopping_after_parsing():
+    # The examples' mains read the command line themselves.
+    arguments = [list(command.arguments)] if inspect.signature(module.main).parameters else []
+    with _stopping_after_parsing(), mock.patch.object(sys, "argv", [command.module, *command.arguments]):
         try:
-            module.main(list(command.arguments))
+            module.main(*arguments)
         except _Understood:
             return
         except SystemExit as refusal:

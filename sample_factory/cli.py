@@ -18,6 +18,7 @@ VERBS = {
         "sample_factory.algorithms.appo.scripts.multi_agent_match",
         "let the policies of two experiments play against each other",
     ),
+    "evaluate": ("sample_factory.evaluate", "score a trained policy over many episodes, in parallel"),
     "run": ("sample_factory.runner.run", "launch many experiments"),
     "ls": ("sample_factory.experiments.ls", "list experiments with their scores"),
     "status": ("sample_factory.experiments.status", "what is running, how fast, and the last errors"),

@@ -13,7 +13,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From the top down; a module imports from its own layer or from lower ones.
 LAYERS = [
-    ("entry", ("cli", "run_algorithm", "tb", "bench")),
+    ("entry", ("cli", "run_algorithm", "tb", "bench", "evaluate")),
     ("work", ("algorithms", "evaluation", "runner", "launcher", "benchmark", "tune", "experiments")),
     ("reports and families", ("monitoring", "envs.*")),
     ("networks and environments", ("model", "envs")),

@@ -123,9 +123,7 @@ _MEASURING = in_group(
         minimum=1,
         aliases=("num_trajs",),
     ),
-    Setting(
-        "eval_name", str, None, "Folder for the results in eval/ of the experiment; None uses the time."
-    ),
+    Setting("eval_name", str, None, "Folder for the results in eval/ of the experiment; None uses the time."),
     Setting(
         "output_format",
         str,

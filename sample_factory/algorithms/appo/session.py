@@ -30,6 +30,7 @@ from sample_factory.algorithms.appo.population import Population
 from sample_factory.algorithms.appo.postmortem import post_mortem
 from sample_factory.algorithms.appo.preflight import check_machine
 from sample_factory.algorithms.appo.progress import Progress
+from sample_factory.algorithms.appo.side_evaluation import SideEvaluation
 from sample_factory.algorithms.appo.site import Site
 from sample_factory.algorithms.appo.user_code import UserCode
 from sample_factory.benchmark.run_record import RunRecord, RunStatus, begin_training
@@ -194,18 +195,34 @@ def catch_signals() -> Iterator[Signals]:
 
 @dataclass(frozen=True)
 class Steering:
-    """What changes policies and opponents while training goes on."""
+    """What looks at the policies, and changes them and their opponents, while training goes on."""
 
     population: Population | None
     league: League | None
+    evaluation: SideEvaluation | None
+
+    def start(self) -> None:
+        """Starts the evaluator's process."""
+        if self.evaluation is not None:
+            self.evaluation.start()
 
     def step(self, progress: Progress, objective: str) -> None:
-        """Lets both do what is due."""
+        """Lets all of them do what is due."""
         if self.population is not None:
             self.population.step(progress.objectives(objective))
             progress.write_population(self.population)
         if self.league is not None:
             self.league.step()
+        if self.evaluation is not None:
+            for report in self.evaluation.poll():
+                progress.take(report)
+
+    def stop(self, timeout: float) -> None:
+        """Ends the evaluator's process and saves the ratings."""
+        if self.evaluation is not None:
+            self.evaluation.stop(timeout)
+        if self.league is not None:
+            self.league.save()
 
 
 class Session:
@@ -242,19 +259,20 @@ class Session:
         progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries(), league)
         population = self._population(site, plan, probe)
         engine = self._engine(site, plan)
+        steering = Steering(population, league, self._evaluation(site))
         status, failure, unsaved = ExitStatus.FAILURE, None, None
         try:
             engine.start()
-            status = self._loop(engine, progress, Steering(population, league), record)
+            steering.start()
+            status = self._loop(engine, progress, steering, record)
         except ComponentFailedError as error:
             failure = error
         finally:
             for report in engine.stop(self._cfg.shutdown_timeout_seconds):
                 progress.take(report)
                 unsaved = unsaved or _not_saved(report)
+            steering.stop(self._cfg.shutdown_timeout_seconds)
             progress.close()
-            if league is not None:
-                league.save()
             env_steps = {p: int(n) for p, n in enumerate(site.board().env_steps)}
             site.close()
         progress.note_in(record)
@@ -330,6 +348,11 @@ class Session:
             return None
         seed = plan.seed_for(SeedOf.LEAGUE, site.resumed_version)
         return League(self._cfg, site.board(), self._directory, seed)
+
+    def _evaluation(self, site: Site) -> SideEvaluation | None:
+        if not self._cfg.eval_every_env_steps:
+            return None
+        return SideEvaluation(self._cfg, site.board(), self._directory, console=site.workers_log_to_console)
 
     def _engine(self, site: Site, plan: Plan) -> Engine:
         if self._cfg.serial_mode:

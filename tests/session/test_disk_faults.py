@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.model.checkpoints import load_checkpoint
 from tests.session.conftest import StartProgram
 from tests.session.running import (

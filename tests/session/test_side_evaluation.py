@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from sample_factory.algorithms.appo.evaluator import Evaluator
-from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.algorithms.appo.side_evaluation import NAME, SideEvaluation
 from sample_factory.config.config import Config
 from sample_factory.envs.make import make_env

@@ -70,7 +70,8 @@ def test_every_procgen_game_keeps_the_contract_for_200_steps(isolated_python):
 def test_a_task_of_every_dm_control_domain_keeps_the_contract_for_200_steps(isolated_python):
     names = (
         "from sample_factory.envs.dmcontrol.env import suite_tasks; "
-        "names = [f'dmcontrol_{domain}_{task}' for domain, task in dict(reversed(list(suite_tasks()))).items()]"
+        "first = dict(reversed(list(suite_tasks()))); "
+        "names = [f'dmcontrol_{domain}_{task}' for domain, task in first.items()]"
     )
     isolated_python(DM_CONTROL).run(EVERY_NAME.format(names=names, count=19))
 

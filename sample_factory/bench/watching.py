@@ -36,13 +36,14 @@ from sample_factory.bench.measurement import (
     cut_windows,
 )
 from sample_factory.benchmark.run_record import RUN_FILE, read_json_object
+from sample_factory.processes.worker import process_title
 
 SAMPLE_SEC = 0.5
 MEMORY_SEC = 2.0
 START_LIMIT_SEC = 300.0
 STOP_LIMIT_SEC = 30.0
 LOG_TAIL_LINES = 12
-_ROLE_OF_NAME = {
+_ROLE_OF_WORKER = {
     "rollout_worker": ROLLOUT,
     "sampler_worker": ROLLOUT,
     "policy_worker": POLICY,
@@ -226,8 +227,8 @@ class _Program:
         if process.pid == self.process.pid:
             return MAIN
         name = process.name()
-        for prefix, role in _ROLE_OF_NAME.items():
-            if name.startswith(prefix):
+        for worker, role in _ROLE_OF_WORKER.items():
+            if name.startswith(process_title(worker)):
                 return role
         # The fork server and workers that have not been named yet are Python too; simulators are not.
         return MAIN if name.startswith("python") else SIMULATORS

@@ -19,6 +19,8 @@ VERBS = {
         "let the policies of two experiments play against each other",
     ),
     "evaluate": ("sample_factory.evaluate", "score a trained policy over many episodes, in parallel"),
+    "export": ("sample_factory.evaluation.export", "write a trained policy as ONNX or TorchScript"),
+    "publish": ("sample_factory.evaluation.publish", "put a trained policy into trained_policies/"),
     "run": ("sample_factory.runner.run", "launch many experiments"),
     "ls": ("sample_factory.experiments.ls", "list experiments with their scores"),
     "status": ("sample_factory.experiments.status", "what is running, how fast, and the last errors"),

@@ -80,7 +80,7 @@ def _to_onnx(module: ExportablePolicy, signature: Signature) -> bytes:
     import onnx
 
     names = [*signature.obs_space, STATE_INPUT]
-    file = io.BytesIO()
+    file: Any = io.BytesIO()  # which the exporter takes, whatever its annotations say
     with warnings.catch_warnings():
         # Shapes that are checked while tracing are fixed but for the batch; parity is checked with others.
         warnings.simplefilter("ignore")

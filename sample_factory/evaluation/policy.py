@@ -22,7 +22,6 @@ from gymnasium import spaces
 from sample_factory.config.config import Config
 from sample_factory.config.experiment_files import CFG_FILE, read_cfg_file
 from sample_factory.config.parsing import default_cfg
-from sample_factory.config.precedence import merge_with_saved
 from sample_factory.envs.contract import ACTION_MASK
 from sample_factory.envs.make import make_env
 from sample_factory.envs.observations import BARE_KEY, observation_dict_space
@@ -224,9 +223,9 @@ def load_exportable(
 
 def settings_in(directory: Path) -> Config:
     """The settings of an experiment, wherever it lies now."""
-    cfg = merge_with_saved(default_cfg(), read_cfg_file(directory / CFG_FILE))
-    cfg.train_dir, cfg.experiments_root, cfg.experiment = str(directory.parent), None, directory.name
-    return cfg
+    here = {"train_dir": str(directory.parent), "experiments_root": None, "experiment": directory.name}
+    # Defaults for settings that are younger than the experiment.
+    return Config.from_dict(default_cfg().to_dict() | read_cfg_file(directory / CFG_FILE) | here)
 
 
 def spaces_of(cfg: Config, directory: Path) -> tuple[spaces.Dict, spaces.Space[Any]]:

@@ -159,7 +159,7 @@ def _everything(store: CheckpointStore) -> list[CheckpointFile]:
 def _nothing(store: CheckpointStore, choice: str) -> EvaluationError:
     names = ", ".join(file.path.name for file in _everything(store))
     if not names:
-        return EvaluationError(f"There is no checkpoint in {store.directory}; train for longer.")
+        return EvaluationError(f"There is no {choice} checkpoint in {store.directory}; train for longer.")
     remedy = "--iter_num=latest" if choice != "latest" else "--iter_num=best"
     return EvaluationError(
         f"There is no {choice} checkpoint in {store.directory} (found: {names}); use {remedy}."

@@ -50,7 +50,15 @@ FORMAT = "sample_factory.trained_policy/1"
 
 _ENVS_PER_WORKER = 4
 _REPLAYED_FRAMES = 3000  # what a test may spend on playing a policy again
-_NOT_OURS_TO_TELL = ("train_dir", "experiments_root", "record_to", "cli_args", "command_line", "model_path")
+_NOT_OURS_TO_TELL = (
+    "train_dir",
+    "experiments_root",
+    "record_to",
+    "cli_args",
+    "command_line",
+    "model_path",
+    "git_repo_name",
+)
 _PLACES = re.compile(r"--(train_dir|experiments_root)[= ]\S+ ?")
 _TABLE_START, _TABLE_END = "<!-- scores -->", "<!-- end of scores -->"
 _README = f"""# Trained policies

@@ -79,6 +79,7 @@ def test_nothing_tells_where_the_files_were(publish, tmp_path):
     _, directory = publish("payer", "--episodes=2")
     for path in directory.rglob("*"):
         assert path.is_dir() or str(tmp_path).encode() not in path.read_bytes(), path
+    assert "git_repo_name" not in json.loads((directory / "cfg.json").read_text())
     command = json.loads((directory / RESULT_FILE).read_text())["command"]
     assert command.startswith("python -m sample_factory.algorithms.appo.train_appo --algo=APPO --env=paying ")
     assert "--encoder_type=mlp" in command

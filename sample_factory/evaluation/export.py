@@ -87,7 +87,7 @@ def _to_onnx(module: ExportablePolicy, signature: Signature) -> bytes:
         torch.onnx.export(
             module,
             _example(signature),
-            file,  # type: ignore[arg-type]  # the annotation forgets files
+            file,
             input_names=names,
             output_names=list(OUTPUTS),
             dynamic_axes={name: {0: "batch"} for name in (*names, *OUTPUTS)},

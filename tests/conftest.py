@@ -1,9 +1,21 @@
-"""Makes `sample_factory`, `sample_factory_examples` and `tests` importable however pytest is started."""
+"""Makes `sample_factory`, `sample_factory_examples` and `tests` importable however pytest is started.
+
+Where tests run in several processes at once, those of one directory stay in one of them: they share services
+and look at what they leave behind.
+"""
 
 import sys
 from pathlib import Path
 
-ROOT = str(Path(__file__).resolve().parent.parent)
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+ROOT = str(TESTS.parent)
 
 if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(str(item.path.parent.relative_to(TESTS))))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sample_factory.config.parsing import parse_args
-from sample_factory.processes.worker import die_with_parent, name_process
+from sample_factory.processes.worker import die_with_parent, show_name
 
 NUM_RANDOM_ACTIONS = 500
 STOP_SEC = 5.0
@@ -50,7 +50,7 @@ def run_loop(counters: str, flags: list[str], index: int) -> None:
 
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    name_process(f"rollout_worker_{index}")
+    show_name(f"rollout_worker_{index}")
     cfg = parse_args(flags)
     count_family(cfg.env, Path(counters))
     first = index * cfg.num_envs_per_worker

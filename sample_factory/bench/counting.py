@@ -40,11 +40,10 @@ def create_counters(path: Path) -> None:
 
 
 def read_counters(path: Path) -> np.ndarray:
-    """Steps so far of every environment that has ever stepped `[environments]`."""
+    """Steps so far of every environment `[environments]`; later ones are added at the end."""
     numbers = np.fromfile(path, np.int64).reshape(-1, _INTS_PER_SLOT)
     taken = int(numbers[0, 0])
-    steps = numbers[1 : taken + 1, 0]
-    return steps[steps > 0]
+    return numbers[1 : taken + 1, 0].copy()
 
 
 def claim_slot(path: Path) -> memoryview:

@@ -36,13 +36,14 @@ from sample_factory.bench.measurement import (
     cut_windows,
 )
 from sample_factory.benchmark.run_record import RUN_FILE, read_json_object
+from sample_factory.processes.worker import process_title
 
 SAMPLE_SEC = 0.5
 MEMORY_SEC = 2.0
 START_LIMIT_SEC = 300.0
 STOP_LIMIT_SEC = 30.0
 LOG_TAIL_LINES = 12
-_ROLE_OF_NAME = {
+_ROLE_OF_WORKER = {
     "rollout_worker": ROLLOUT,
     "sampler_worker": ROLLOUT,
     "policy_worker": POLICY,
@@ -148,7 +149,7 @@ class _Program:
         while time.monotonic() - self._started < START_LIMIT_SEC:
             self._wait(0.1)
             trained = any(checkpoints.glob("checkpoint_*.pth"))
-            if len(read_counters(self.counters)) and (trained or not until_trained):
+            if read_counters(self.counters).any() and (trained or not until_trained):
                 return time.monotonic() - self._started
         raise TrialFailedError(f"nothing was trained within {START_LIMIT_SEC:.0f} s:\n{self._tail()}")
 
@@ -165,9 +166,8 @@ class _Program:
             if first_steps is not None and len(windows) >= timing.num_windows:
                 break
         last_steps = read_counters(self.counters)
-        known = len(first_steps)
-        advanced = int((last_steps[:known] > first_steps).sum()) + len(last_steps) - known
-        return windows, advanced
+        last_steps[: len(first_steps)] -= first_steps
+        return windows, int((last_steps > 0).sum())
 
     def interrupt(self) -> None:
         """Ctrl+C, so that the program writes its record."""
@@ -227,8 +227,8 @@ class _Program:
         if process.pid == self.process.pid:
             return MAIN
         name = process.name()
-        for prefix, role in _ROLE_OF_NAME.items():
-            if name.startswith(prefix):
+        for worker, role in _ROLE_OF_WORKER.items():
+            if name.startswith(process_title(worker)):
                 return role
         # The fork server and workers that have not been named yet are Python too; simulators are not.
         return MAIN if name.startswith("python") else SIMULATORS

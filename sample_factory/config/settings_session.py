@@ -137,6 +137,42 @@ _CHECKPOINTS = in_group(
     ),
 )
 
+_EVALUATION = in_group(
+    "evaluation during training",
+    Setting(
+        "eval_every_env_steps",
+        int,
+        0,
+        "Frames between evaluations by a process of its own beside training; they also decide which "
+        "checkpoint is best. 0 is none.",
+        minimum=0,
+    ),
+    Setting(
+        "eval_env_episodes",
+        int,
+        16,
+        "Episodes per evaluation during training.",
+        minimum=1,
+        aliases=("eval_episodes",),
+    ),
+    Setting(
+        "eval_num_envs",
+        int,
+        4,
+        "Environments that an evaluation during training steps side by side.",
+        minimum=1,
+    ),
+    Setting("eval_deterministic", bool, False, "In evaluations always take the most likely action."),
+    Setting(
+        "eval_seed",
+        int,
+        None,
+        "Seed of the episodes of evaluations, so that policies meet the same ones; None is 0 where policies "
+        "are scored and a random one where they are shown.",
+        minimum=0,
+    ),
+)
+
 _SUPERVISION = in_group(
     "supervision",
     Setting(
@@ -184,4 +220,4 @@ _SUPERVISION = in_group(
     ),
 )
 
-SETTINGS = _SOURCE + _STOPPING + _RUNNING + _CHECKPOINTS + _SUPERVISION
+SETTINGS = _SOURCE + _STOPPING + _RUNNING + _CHECKPOINTS + _EVALUATION + _SUPERVISION

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from sample_factory.config.config import experiment_dir
 from sample_factory.envs.contract import ACTION_MASK
 from sample_factory.envs.observations import observation_dict_space
 from sample_factory.evaluation.errors import EvaluationError
+from sample_factory.evaluation.source import find_checkpoint
 from sample_factory.evaluation.stage import Observation
 from sample_factory.model.actor_critic import ActorCritic, make_actor_critic
-from sample_factory.model.checkpoints import Checkpoint, CheckpointStore
+from sample_factory.model.checkpoints import Checkpoint
 from sample_factory.rl.action_spaces import num_action_parameters, to_env_actions
 from sample_factory.rl.distributions import make_distribution
 
@@ -113,7 +113,7 @@ class RandomPlayer:
 
 
 def load_player(cfg: Config, env: Any, seed: int | None = None) -> TrainedPlayer:
-    """The policy `--policy_index` of an experiment, as `--load_checkpoint_kind` and the `--eval_*` flags say.
+    """The policy `--policy_index` of an experiment, as `--iter_num` and the `--eval_*` flags say.
 
     Args:
         cfg: with the experiment's saved values.
@@ -124,8 +124,23 @@ def load_player(cfg: Config, env: Any, seed: int | None = None) -> TrainedPlayer
         EvaluationError: there is no checkpoint, or it does not fit the network.
         CheckpointError: there are checkpoints, but none can be loaded.
     """
-    checkpoint = _find_checkpoint(cfg)
-    model = make_actor_critic(cfg, observation_dict_space(env), env.action_space)
+    checkpoint = find_checkpoint(cfg)
+    model = load_model(cfg, checkpoint, observation_dict_space(env), env.action_space)
+    use_gpu = cfg.get("device", "cpu") == "gpu" and torch.cuda.is_available()
+    model.to(torch.device("cuda" if use_gpu else "cpu"))
+    return TrainedPlayer(model, deterministic=is_deterministic(cfg, env.action_space), seed=seed)
+
+
+def load_model(
+    cfg: Config, checkpoint: Checkpoint, obs_space: spaces.Dict, action_space: spaces.Space[Any]
+) -> ActorCritic:
+    """The network of a checkpoint, on the CPU. Torch's random numbers are left as they are.
+
+    Raises:
+        EvaluationError: the checkpoint does not fit the network that the settings describe.
+    """
+    with torch.random.fork_rng(devices=()):
+        model = make_actor_critic(cfg, obs_space, action_space)
     try:
         model.load_state_dict(checkpoint.state["model"])
     except RuntimeError as error:
@@ -133,29 +148,10 @@ def load_player(cfg: Config, env: Any, seed: int | None = None) -> TrainedPlayer
             f"{checkpoint.path} does not fit the network; leave out flags that change it, such as "
             f"--hidden_size or --encoder_type ({str(error).splitlines()[-1].strip()})."
         ) from error
-    use_gpu = cfg.get("device", "cpu") == "gpu" and torch.cuda.is_available()
-    model.to(torch.device("cuda" if use_gpu else "cpu"))
-    return TrainedPlayer(model, deterministic=_is_deterministic(cfg, env.action_space), seed=seed)
+    return model
 
 
-def _find_checkpoint(cfg: Config) -> Checkpoint:
-    policy_index = cfg.get("policy_index", 0)
-    directory = experiment_dir(cfg) / f"checkpoint_p{policy_index}"
-    store = CheckpointStore(directory)
-    kind = cfg.get("load_checkpoint_kind", "latest")
-    checkpoint = store.load_best() if kind == "best" else store.load_latest()
-    if checkpoint is not None:
-        return checkpoint
-    if not directory.is_dir():
-        trained = sorted(
-            path.name.removeprefix("checkpoint_p") for path in directory.parent.glob("checkpoint_p*")
-        )
-        remedy = f"use --policy_index={trained[0]}" if trained else "train the experiment first"
-        raise EvaluationError(f"Policy {policy_index} has no checkpoints in {directory.parent}; {remedy}.")
-    remedy = "use --load_checkpoint_kind=latest" if kind == "best" else "train for longer"
-    raise EvaluationError(f"There is no {kind} checkpoint in {directory}; {remedy}.")
-
-
-def _is_deterministic(cfg: Config, action_space: spaces.Space[Any]) -> bool:
+def is_deterministic(cfg: Config, action_space: spaces.Space[Any]) -> bool:
+    """Whether `--eval_deterministic` or `--continuous_actions_sample` ask for the most likely action."""
     takes_mean = isinstance(action_space, spaces.Box) and not cfg.get("continuous_actions_sample", True)
     return bool(cfg.get("eval_deterministic", False)) or takes_mean

@@ -3,7 +3,7 @@
 `enjoy_appo` is the command for it; scripts with environments of their own call `enjoy(cfg)`; `showcase` makes
 its video with it.
 
-Invariant: nothing in the experiment's directory changes, except for the video that was asked for.
+Invariant: nothing in the experiment's directory changes, except for a video and trajectories.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
+import gymnasium
 import numpy as np
 
-from sample_factory.config.config import Config
+from sample_factory.config.config import Config, experiment_dir
 from sample_factory.config.precedence import resolve
-from sample_factory.envs.contract import EnvConfig
+from sample_factory.envs.contract import EnvConfig, agents_of
 from sample_factory.envs.make import make_env
 from sample_factory.envs.vector import EpisodeEnd
+from sample_factory.evaluation.evaluate import Programme
 from sample_factory.evaluation.player import Player, load_player
-from sample_factory.evaluation.stage import Stage, env_seed
-from sample_factory.evaluation.viewing import Viewer, display_exists, make_viewer, viewing_plan
+from sample_factory.evaluation.recording import Recording
+from sample_factory.evaluation.stage import Stage, Witness, env_seed
+from sample_factory.evaluation.video import VideoError
+from sample_factory.evaluation.viewing import Viewer, display_exists, is_watched, make_viewer, viewing_plan
 from sample_factory.monitoring.log import logger
 
 SUCCESS = 0
@@ -72,13 +77,25 @@ def enjoy(cfg: Config) -> tuple[int, float]:
         ConfigError: the experiment does not exist.
         EvaluationError: it has no usable checkpoint, or cannot be shown the way the flags ask for.
     """
-    cfg = with_video_limit(resolve(cfg, evaluation=True))
+    cfg = resolve(cfg, evaluation=True)
+    if display_exists() or not is_watched(cfg) or cfg.get("save_video"):
+        return _enjoy(cfg)
+    filmed = Config.from_dict(cfg.to_dict() | {"save_video": True})
+    try:
+        return _enjoy(filmed)
+    except (VideoError, gymnasium.error.Error) as error:  # raised before the first step
+        logger().info("There is no display, and no video either: %s", error)
+        return _enjoy(cfg)
+
+
+def _enjoy(cfg: Config) -> tuple[int, float]:
+    cfg = with_video_limit(cfg)
     plan = viewing_plan(cfg, has_display=display_exists())
     cfg.env_frameskip = plan.env_frameskip
     with ExitStack() as opened:
         env = make_env(cfg.env, cfg, EnvConfig(worker_index=0, vector_index=0, env_id=0), plan.render_mode)
-        seed = cfg.cli_args.get("seed")
-        stage = Stage(env, None if seed is None else env_seed(seed, env_index=0))
+        seed = cfg.eval_seed if cfg.get("eval_seed") is not None else cfg.cli_args.get("seed")
+        stage = Stage(env, None if seed is None else env_seed(seed, env_index=0), _witness(cfg, env))
         opened.callback(stage.close)
         player = load_player(cfg, env, seed)
         stage.reset()
@@ -107,6 +124,14 @@ def show(
             player.forget(episode.agent_index)
             results.add(episode)
             _report(episode, stage, results)
+
+
+def _witness(cfg: Config, env: Any) -> Witness | None:
+    """Who writes trajectories; videos are the viewer's."""
+    directory = experiment_dir(cfg) / "eval" / (cfg.get("eval_name") or "shown")
+    recording = Recording.make(Config.from_dict(cfg.to_dict() | {"save_video": False}), directory)
+    programme = Programme(cfg.max_num_episodes)
+    return recording.witness(programme, 0, agents_of(env), cfg.env_frameskip)
 
 
 def with_video_limit(cfg: Config) -> Config:

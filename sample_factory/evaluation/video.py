@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 
+from sample_factory.config.settings_evaluation import VIDEO_FORMATS
+from sample_factory.envs.contract import is_multiagent
 from sample_factory.evaluation.errors import EvaluationError
+from sample_factory.evaluation.stage import Stage, Transition
 
 MISSING_IMAGEIO = (
     "Videos need the packages imageio and imageio-ffmpeg: pip install 'sample-factory-rebuilt[video]'"
 )
 
-_FORMATS = (".mp4", ".gif")
-_DEFAULT_NAME = "replay.mp4"
+_NEEDED = {".mp4": ("imageio", "imageio_ffmpeg"), ".gif": ("imageio",), ".npz": ()}
+_DEFAULT_NAME = "replay"
 _DEFAULT_FPS = 30.0
 _SMALLEST_SIDE = 240  # smaller pictures, such as what a network sees, are enlarged to be worth watching
 
@@ -32,35 +36,37 @@ class VideoError(EvaluationError):
     """No video can be made; the message is one sentence for the user."""
 
 
-def video_path(directory: Path, name: str | None) -> Path:
-    """The file a video goes to; a name without extension gets `.mp4`.
+def video_path(directory: Path, name: str | None, video_format: str = "mp4") -> Path:
+    """The file a video goes to; a name without extension gets that of the format.
 
     Raises:
         VideoError: the format is unknown, or the package that writes it is not installed.
     """
     path = directory / (name or _DEFAULT_NAME)
     if path.suffix == "":
-        path = path.with_suffix(".mp4")
-    if path.suffix not in _FORMATS:
-        raise VideoError(
-            f"--video_name={name} must end in {' or '.join(_FORMATS)}, for example {_DEFAULT_NAME}."
-        )
-    needed = ("imageio", "imageio_ffmpeg") if path.suffix == ".mp4" else ("imageio",)
-    if any(importlib.util.find_spec(package) is None for package in needed):
+        path = path.with_suffix(f".{video_format}")
+    if path.suffix.removeprefix(".") not in VIDEO_FORMATS:
+        endings = " or ".join(f".{name}" for name in VIDEO_FORMATS)
+        raise VideoError(f"--video_name={name} must end in {endings}, for example {_DEFAULT_NAME}.mp4.")
+    if any(importlib.util.find_spec(package) is None for package in _NEEDED[path.suffix]):
         raise VideoError(MISSING_IMAGEIO)
     return path
 
 
 class VideoWriter:
-    """An mp4 or GIF file, written frame by frame under a temporary name until it is closed."""
+    """An mp4, GIF or npz file, under a temporary name until it is closed; written frame by frame, but npz."""
 
     def __init__(self, path: Path, fps: float) -> None:
-        import imageio.v2
-
         self.path = path
         self.num_frames = 0
         self._partial = path.with_name(f".{path.stem}.partial{path.suffix}")
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer: Any
+        if path.suffix == ".npz":
+            self._writer = _FrameArray(self._partial, fps)
+            return
+        import imageio.v2
+
         # macro_block_size=1: imageio would stretch pictures to multiples of 16; `_prepared` makes them even.
         options: dict[str, Any] = (
             {"fps": fps, "macro_block_size": 1}
@@ -87,6 +93,77 @@ class VideoWriter:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+class _FrameArray:
+    """All frames in one array, for those who go on computing with them."""
+
+    def __init__(self, path: Path, fps: float) -> None:
+        self._path, self._fps = path, fps
+        self._frames: list[np.ndarray] = []
+
+    def append_data(self, picture: np.ndarray) -> None:
+        self._frames.append(picture)
+
+    def close(self) -> None:
+        if self._frames:
+            np.savez_compressed(self._path, frames=np.stack(self._frames), fps=np.array(self._fps))
+
+
+class FilmWitness:
+    """Writes a video file of each of the first episodes on a stage, as agent 0 sees them.
+
+    Args:
+        path_of: the file of the n-th episode on this stage, or None for one that nobody wants to see.
+        fps: frames per second the video should have; 0 asks the environment.
+        env_frameskip: frames per step.
+    """
+
+    def __init__(self, path_of: Callable[[int], Path | None], fps: float, env_frameskip: int) -> None:
+        self._path_of = path_of
+        self._fps, self._env_frameskip = fps, env_frameskip
+        self._episode = 0
+        self._writer: VideoWriter | None = None
+
+    def begins(self, stage: Stage) -> None:
+        """See `Witness`."""
+        path = self._path_of(self._episode)
+        if path is not None:
+            self._writer = VideoWriter(path, frames_per_second(stage.env, self._fps, self._env_frameskip))
+            self._look(stage)
+
+    def happens(self, stage: Stage, transitions: Sequence[Transition]) -> None:
+        """See `Witness`."""
+        self._look(stage)
+        if not (transitions[0].terminated or transitions[0].truncated):
+            return
+        self._episode += 1
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if is_multiagent(stage.env):  # it has begun anew by itself
+            self.begins(stage)
+
+    def _look(self, stage: Stage) -> None:
+        if self._writer is None:
+            return
+        picture = capture(stage.env, stage.observations[0])
+        if picture is not None:
+            self._writer.add(picture)
+
+
+def require_picture(stage: Stage, env_name: str) -> None:
+    """Says before the first step, not after the last, that there is nothing to see.
+
+    Raises:
+        VideoError: the environment neither renders nor observes pictures.
+    """
+    try:
+        picture = capture(stage.env, stage.observations[0])
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise VideoError(f"--env={env_name} cannot be drawn: {error}") from error
+    if picture is None:
+        raise VideoError(f"--env={env_name} neither renders nor observes pictures; leave out --save_video.")
 
 
 def capture(env: Any, observation: Mapping[str, np.ndarray]) -> np.ndarray | None:

@@ -14,13 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import gymnasium
-
 from sample_factory.config.config import experiment_dir
 from sample_factory.envs.registry import family_for
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.stage import Stage
-from sample_factory.evaluation.video import VideoError, VideoWriter, capture, frames_per_second, video_path
+from sample_factory.evaluation.video import (
+    VideoWriter,
+    capture,
+    frames_per_second,
+    require_picture,
+    video_path,
+)
 from sample_factory.monitoring.log import logger
 
 if TYPE_CHECKING:
@@ -74,7 +78,12 @@ def display_exists() -> bool:
 def _render_mode(cfg: Config, has_display: bool) -> str | None:
     if cfg.get("save_video"):
         return "rgb_array"
-    return "human" if has_display and not cfg.get("no_render") else None
+    return "human" if has_display and is_watched(cfg) else None
+
+
+def is_watched(cfg: Config) -> bool:
+    """Whether the flags let somebody look."""
+    return not cfg.get("no_render") and bool(cfg.get("render", True))
 
 
 def _divided(trained: int, chosen: int) -> int:
@@ -170,17 +179,8 @@ def make_viewer(cfg: Config, plan: ViewingPlan, stage: Stage) -> Viewer:
         return WindowViewer(stage, fps)
     if plan.render_mode is None:
         return Viewer()
-    path = video_path(experiment_dir(cfg), cfg.get("video_name"))
-    _require_picture(stage, cfg.env)
+    path = video_path(experiment_dir(cfg), cfg.get("video_name"), cfg.get("video_format", "mp4"))
+    require_picture(stage, cfg.env)
     writer = VideoWriter(path, frames_per_second(stage.env, fps, plan.env_frameskip))
     max_frames = cfg.get("video_frames", 0)
     return VideoViewer(stage, writer, max_frames if max_frames > 0 else sys.maxsize)
-
-
-def _require_picture(stage: Stage, env_name: str) -> None:
-    try:
-        picture = capture(stage.env, stage.observations[0])
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise VideoError(f"--env={env_name} cannot be drawn: {error}") from error
-    if picture is None:
-        raise VideoError(f"--env={env_name} neither renders nor observes pictures; leave out --save_video.")

@@ -1,7 +1,7 @@
 """What components tell the session about their work; nothing here acts on it.
 
-Rollout workers send `EpisodeReport` and `MatchReport`, learners `TrainReport`, every component now and then
-`ComponentReport`.
+Rollout workers send `EpisodeReport` and `MatchReport`, learners `TrainReport`, the evaluator
+`EvaluationReport`, every component now and then `ComponentReport`.
 
 Invariant: reports hold plain numbers and strings only, so that they cross process borders cheaply and
 the session needs no torch to read them.
@@ -58,6 +58,21 @@ class TrainReport:
     env_steps: int
     scalars: Mapping[str, float]
     lag_histogram: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationReport:
+    """How well one version of a policy did in an evaluation beside training.
+
+    Attributes:
+        env_steps: frames that this version had learned from.
+        scalars: names without the `eval/` prefix.
+    """
+
+    policy_id: int
+    policy_version: int
+    env_steps: int
+    scalars: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)

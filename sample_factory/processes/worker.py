@@ -35,7 +35,6 @@ EXIT_FAILED = 1
 TITLE_PREFIX = "sf_"
 MAX_TITLE = 15  # what the kernel keeps
 _PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
 
 
 class Component(Protocol):
@@ -142,7 +141,6 @@ def _prepare_process(spec: WorkerSpec, stack_fd: int) -> None:
     let_fork_server_end()
     die_with_parent()
     keep_freed_memory()
-    name_process(spec.name)
     # The main process alone reacts to signals sent to the whole group (Ctrl+C, a scheduler's SIGTERM).
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(ignored, signal.SIG_IGN)
@@ -183,9 +181,3 @@ def die_with_parent() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == 1:  # the parent ended before the request
             os._exit(EXIT_FAILED)
-
-
-def name_process(name: str) -> None:
-    """Gives this process the name that `top` and `/proc/<pid>/comm` show; the kernel keeps 15 letters."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NAME, name.encode()[:15] + b"\0", 0, 0, 0)

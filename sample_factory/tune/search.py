@@ -188,14 +188,16 @@ class Search:
             return False
         known = {key: curve for key, curve in curves.items() if curve is not None}
         reached = int(min(float(curve.env_steps[-1]) for curve in known.values()) // interval)
-        new_steps = [step for step in range(1, reached + 1) if step not in item.reported]
-        for step in new_steps:
+        for step in range(1, reached + 1):
+            if step in item.reported:
+                continue
             at_step = {
                 key: float(np.interp(step * interval, curve.env_steps, curve.values))
                 for key, curve in known.items()
             }
             self._report(item, step, objective.value(at_step))
-        return bool(new_steps) and item.trial.should_prune()
+        # Also without a new step: others may have got further since, and show that this one is behind.
+        return bool(item.reported) and item.trial.should_prune()
 
     @staticmethod
     def _report(item: OpenTrial, step: int, value: float) -> None:

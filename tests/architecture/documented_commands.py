@@ -9,12 +9,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +49,6 @@ SHORT_TRAINING = (
     "--stats_avg=1",
 )
 SHORT_ENJOYING = ("--max_num_episodes=1", "--no_render")
-
-PARSE_KNOWN_ARGS = argparse.ArgumentParser.parse_known_args
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,11 @@ class _Understood(Exception):
 def _check_with_own_parser(command: Command) -> None:
     """Runs the module's main until its parser has accepted or refused the arguments."""
     module = importlib.import_module(command.module)
-    with _stopping_after("parse_args"), _stopping_after("parse_known_args"):
+    # The examples' mains read the command line themselves.
+    arguments = [list(command.arguments)] if inspect.signature(module.main).parameters else []
+    with _stopping_after_parsing(), mock.patch.object(sys, "argv", [command.module, *command.arguments]):
         try:
-            module.main(list(command.arguments))
+            module.main(*arguments)
         except _Understood:
             return
         except SystemExit as refusal:
@@ -152,16 +155,37 @@ def _check_with_own_parser(command: Command) -> None:
     raise AssertionError(f"{command}: {command.module} ended without parsing its command line")
 
 
-def _stopping_after(method: str) -> Any:
-    """Makes a method of parsers raise `_Understood` once it has parsed; what it calls itself goes through."""
-    original = getattr(argparse.ArgumentParser, method)
+@contextmanager
+def _stopping_after_parsing() -> Iterator[None]:
+    """While this lasts, argparse and the parser of settings raise `_Understood` instead of returning."""
+    is_inside = False
 
-    def parse_and_stop(self: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> None:
-        with mock.patch.object(argparse.ArgumentParser, "parse_known_args", PARSE_KNOWN_ARGS):
-            original(self, *args, **kwargs)
-        raise _Understood
+    def stopping(parse: Callable[..., Any]) -> Callable[..., Any]:
+        def parse_and_stop(*args: Any, **kwargs: Any) -> Any:
+            nonlocal is_inside
+            if is_inside:  # one parser calls another
+                return parse(*args, **kwargs)
+            is_inside = True
+            try:
+                parse(*args, **kwargs)
+            finally:
+                is_inside = False
+            raise _Understood
 
-    return mock.patch.object(argparse.ArgumentParser, method, parse_and_stop)
+        return parse_and_stop
+
+    users = [
+        module
+        for module in sys.modules.values()
+        if getattr(module, "__dict__", {}).get("parse_args") is parse_args
+    ]
+    with ExitStack() as patches:
+        for method in ("parse_args", "parse_known_args"):
+            plain = getattr(argparse.ArgumentParser, method)
+            patches.enter_context(mock.patch.object(argparse.ArgumentParser, method, stopping(plain)))
+        for user in users:
+            patches.enter_context(mock.patch.object(user, "parse_args", stopping(parse_args)))
+        yield
 
 
 def _check_program(command: Command) -> None:

@@ -13,7 +13,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From the top down; a module imports from its own layer or from lower ones.
 LAYERS = [
-    ("entry", ("cli", "run_algorithm", "tb", "bench")),
+    ("entry", ("cli", "run_algorithm", "tb", "bench", "evaluate")),
     ("work", ("algorithms", "evaluation", "runner", "launcher", "benchmark", "tune", "experiments")),
     ("reports and families", ("monitoring", "envs.*")),
     ("networks and environments", ("model", "envs")),
@@ -23,6 +23,8 @@ LAYERS = [
 # Config asks the registry for the flags of a family, late and through one function.
 ALLOWED_UPWARDS = {
     ("sample_factory.config.families", "sample_factory.envs"),
+    # `sample_factory.load_policy`, imported when somebody asks for it.
+    ("sample_factory", "sample_factory.evaluation.policy"),
     # Tools that are run by hand live beside the family they belong to.
     ("sample_factory.envs.dmlab.dmlab_populate_cache", "sample_factory.monitoring.log"),
 }

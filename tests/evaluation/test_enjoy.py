@@ -1,6 +1,7 @@
 import logging
 import math
 
+import numpy as np
 import pytest
 
 from sample_factory.algorithms.appo.enjoy_appo import enjoy, main
@@ -22,7 +23,7 @@ def no_display(monkeypatch):
 
 @pytest.fixture
 def enjoy_flags(command_line):
-    return lambda *flags: parse_args([*command_line, *flags], evaluation=True)
+    return lambda *flags: parse_args([*command_line, "--no_render", *flags], evaluation=True)
 
 
 def plan_of(has_display=True, **settings):
@@ -144,6 +145,37 @@ def test_a_video_without_any_limit_ends_all_the_same(train, enjoy_flags, tmp_pat
     assert len(imageio.mimread(tmp_path / "made_up" / "replay.mp4")) == 1 + 3 * 6
 
 
+def test_without_a_display_a_video_is_made(train, enjoy_flags, tmp_path):
+    imageio = pytest.importorskip("imageio.v2")
+    train(action=2)
+    assert enjoy(enjoy_flags("--no_render=False", "--max_num_episodes=1")) == (0, 12.0)
+    assert len(imageio.mimread(tmp_path / "made_up" / "replay.mp4")) == 7
+
+
+def test_without_a_display_and_with_nothing_to_film_the_policy_plays_unseen(train, enjoy_flags, tmp_path):
+    train("--env=double_counting", action=1)
+    flags = ("--env=double_counting", "--no_render=False", "--max_num_episodes=2")
+    assert enjoy(enjoy_flags(*flags)) == (0, 10.0)
+    assert not list(tmp_path.rglob("*.mp4"))
+
+
+def test_a_video_can_be_an_array(train, enjoy_flags, tmp_path):
+    train()
+    enjoy(enjoy_flags("--save_video", "--video_frames=-1", "--video_format=npz"))
+    with np.load(tmp_path / "made_up" / "replay.npz") as file:
+        assert file["frames"].shape == (7, 240, 320, 3)
+        assert file["frames"][3].max() == 30
+
+
+def test_what_is_shown_can_be_written_down(train, enjoy_flags, tmp_path):
+    train(action=2)
+    enjoy(enjoy_flags("--max_num_episodes=2", "--save_traj", f"--save_traj_dir={tmp_path / 'demos'}"))
+    assert sorted(path.name for path in (tmp_path / "demos" / "paying" / "made_up").iterdir()) == [
+        "paying_demo000.npz",
+        "paying_demo001.npz",
+    ]
+
+
 def test_a_video_of_nothing_to_see_is_refused_before_playing(train, enjoy_flags):
     train("--env=double_counting", action=1)
     with pytest.raises(
@@ -178,7 +210,7 @@ def test_a_missing_experiment_is_one_sentence_and_exit_code_2(command_line, caps
 
 def test_a_missing_checkpoint_is_one_sentence_and_exit_code_1(train, command_line, capsys):
     train(policy_index=1)
-    assert main(command_line) == 1
+    assert main([*command_line, "--no_render"]) == 1
     assert capsys.readouterr().err.startswith("error: Policy 0 has no checkpoints in ")
 
 

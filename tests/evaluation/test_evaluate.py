@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from sample_factory.envs.make import make_env
-from sample_factory.evaluation.evaluate import EvaluationResult, evaluate_policy, shares
+from sample_factory.evaluation.evaluate import EvaluationResult, Programme, evaluate_policy
 from sample_factory.evaluation.player import RandomPlayer, load_player
 from tests.doubles import TwoAgentEnv
 from tests.evaluation.paying import PayingEnv
@@ -59,8 +59,27 @@ def test_short_episodes_are_not_favoured():
 
 
 def test_episodes_are_shared_out_evenly():
-    assert shares(10, 4) == [3, 3, 2, 2]
-    assert shares(2, 4) == [1, 1, 0, 0]
+    ten = Programme(num_episodes=10, num_envs=4)
+    assert [list(ten.episodes_of(env, 0, 1)) for env in ten.envs] == [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]
+    two_agents = Programme(num_episodes=5, num_envs=2)
+    assert list(two_agents.episodes_of(0, 1, agents_per_env=2)) == [1]
+    assert list(two_agents.episodes_of(0, 0, agents_per_env=2)) == [0, 4]
+
+
+def test_episode_k_is_the_same_whoever_plays_it():
+    class Lottery(LengthEnv):
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.length = int(self.np_random.integers(1, 1000))
+            return np.zeros(1, np.float32), {}
+
+    def lengths(num_envs):
+        return evaluate_policy(
+            RANDOM, lambda index: Lottery(1), num_episodes=6, num_envs=num_envs, seed=3
+        ).lengths
+
+    assert lengths(1) == lengths(2) == lengths(4)
+    assert len(set(lengths(1))) == 6
 
 
 def test_more_environments_than_episodes_are_not_made():

@@ -127,7 +127,7 @@ def test_the_best_checkpoint_is_played_when_asked_for(train):
 def test_a_missing_best_checkpoint_names_the_flag_that_works(train):
     cfg = train()
     cfg.load_checkpoint_kind = "best"
-    with pytest.raises(EvaluationError, match=r"use --load_checkpoint_kind=latest\.$"):
+    with pytest.raises(EvaluationError, match=r"use --iter_num=latest\.$"):
         load_player(cfg, make_env(cfg.env, cfg, None))
 
 

@@ -70,7 +70,7 @@ def test_videos_are_called_replay_unless_named(tmp_path):
 
 
 def test_an_unknown_format_is_one_sentence(tmp_path):
-    with pytest.raises(VideoError, match=r"^--video_name=show.avi must end in .mp4 or .gif, for example"):
+    with pytest.raises(VideoError, match=r"^--video_name=show.avi must end in .mp4 or .gif or .npz, for"):
         video_path(tmp_path, "show.avi")
 
 

@@ -6,7 +6,8 @@ import signal
 import pytest
 
 from sample_factory.algorithms.appo import autotune
-from sample_factory.algorithms.appo.session import ExitStatus, Signals, with_fast_settings
+from sample_factory.algorithms.appo.exits import ExitStatus, Signals
+from sample_factory.algorithms.appo.session import with_fast_settings
 from sample_factory.config.precedence import resolve
 from tests.session.running import child_pids, command_line, config, log_text, train
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.algorithms.appo.exits import ExitStatus
+from sample_factory.model.checkpoints import load_checkpoint
 from tests.session.conftest import StartProgram
 from tests.session.running import (
     FEED_FORWARD,
@@ -88,12 +89,13 @@ def test_a_run_whose_last_save_fails_is_not_complete_and_keeps_what_was_saved(
     small_disk: Path, start_program: StartProgram
 ):
     program = _start(start_program, small_disk, "--train_for_seconds=6")
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    _fill(small_disk)
+    program.wait_until(lambda: f"can't be written ({FULL})" in program.output, "a save that fails")
     before = _checkpoints(small_disk)
     assert program.wait(60) == ExitStatus.FAILURE
     last_line = program.output.rstrip().splitlines()[-1]
     assert last_line.startswith("The session has failed: what learner_0 learned last is not saved:")
-    assert READ_ONLY in last_line
+    assert FULL in last_line
     assert _checkpoints(small_disk) == before
     assert not (small_disk / "experiment" / "done").exists()
 
@@ -103,7 +105,7 @@ def test_a_run_is_not_started_where_nothing_can_be_written(
     small_disk: Path, start_program: StartProgram, state: str
 ):
     _fill(small_disk)
-    if state == "read-only":
+    if state == "read-only":  # nothing may be open for writing there
         subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     program = start_program(*command_line(small_disk, ENV, *FEED_FORWARD, ENDLESS))
     assert program.wait(60) == 2
@@ -117,8 +119,11 @@ def _truncate(path: Path) -> None:
 
 
 def _flip_a_bit(path: Path) -> None:
+    """In the middle of the largest weight: a file has padding, where a bit changes nothing."""
+    tensors = load_checkpoint(path).state["model"].values()
+    weight = max(tensors, key=lambda tensor: tensor.numel()).numpy().tobytes()
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[data.index(weight) + len(weight) // 2] ^= 1
     path.write_bytes(data)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.bench.fault_envs import FAULTS, FAULTS_DIR, Fault, register_fault_envs
 from sample_factory.config.errors import ConfigError
 from sample_factory.monitoring.log import close_logging

@@ -11,8 +11,8 @@ from typing import ClassVar
 import pytest
 
 from sample_factory.algorithms.appo import session
+from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.algorithms.appo.progress import Progress
-from sample_factory.algorithms.appo.session import ExitStatus
 from sample_factory.monitoring.log import close_logging
 from sample_factory.processes.supervision import Death, Supervisor
 from tests.session.running import FEED_FORWARD, child_pids, latest, log_text, train

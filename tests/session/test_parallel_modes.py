@@ -11,7 +11,7 @@ import pytest
 
 from sample_factory.algorithms.appo import session
 from sample_factory.algorithms.appo.engine import ParallelEngine
-from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.algorithms.appo.exits import ExitStatus
 from tests.session.running import FEED_FORWARD, child_pids, latest, metric, same_weights, train, weights
 
 pytestmark = pytest.mark.processes

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.algorithms.appo.learner import NonFiniteTrainingError
-from sample_factory.algorithms.appo.session import ExitStatus
 from sample_factory.envs.registry import register_env
 from tests.doubles import CountingEnv, Step
 from tests.session.running import FEED_FORWARD, latest, log_text, train

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.algorithms.appo.exits import ExitStatus
 from tests.session.conftest import StartProgram
 from tests.session.running import FEED_FORWARD, Program, command_line, latest, log_text
 

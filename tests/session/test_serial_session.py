@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sample_factory.algorithms.appo import learner_worker, session
-from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.config.errors import ConfigError
 from sample_factory.model.checkpoints import CheckpointStore
 from tests.session.running import (

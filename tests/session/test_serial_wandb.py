@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.algorithms.appo.exits import ExitStatus
 from tests.session.running import FEED_FORWARD, train_serially
 
 

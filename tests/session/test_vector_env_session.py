@@ -4,7 +4,7 @@ import json
 
 from gymnasium.vector import SyncVectorEnv
 
-from sample_factory.algorithms.appo.session import ExitStatus
+from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.envs.registry import register_env
 from tests.doubles import CountingEnv
 from tests.session.running import latest, train_serially

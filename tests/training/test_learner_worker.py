@@ -173,8 +173,8 @@ def test_writes_happen_in_the_order_in_which_they_were_handed_over():
     saver, written, told = BackgroundSaver(), [], []
     for number in range(5):
         saver.hand_over(lambda n=number: written.append(n), on_success=lambda n=number: told.append(n))
-    assert saver.busy
+    assert saver.under_way == 5
     assert saver.collect(all_of_them=True) == []
     assert written == told == [0, 1, 2, 3, 4]
-    assert not saver.busy
+    assert saver.under_way == 0
     saver.close()

@@ -15,7 +15,7 @@ TRAINER = target_flags("python -m sample_factory.algorithms.appo.train_appo", "A
 
 
 def test_the_first_command_is_a_study() -> None:
-    command = GUIDE.split("```bash\n")[1].split("python -m sample_factory.algorithms")[0].replace("\\\n", "")
+    command = GUIDE.split("```bash\n")[1].split("sf train")[0].replace("\\\n", "")
     options = parse_command_line(shlex.split(command)[3:])
     assert (options.num_samples, options.study_name) == (50, "tune_APPO_gym_CartPole-v1")
     assert options.params == {"train_for_env_steps": 200_000, "device": "cpu", "use_rnn": False}

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from sample_factory.config.config import Config
 from sample_factory.config.errors import ConfigError, report_and_exit
-from sample_factory.config.parsing import parse_args
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
 from sample_factory.envs.spaces import UnsupportedSpaceError
+from sample_factory.evaluation.command_line import parse_evaluation
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.show import enjoy
 from sample_factory.model.checkpoints import CheckpointError
@@ -28,7 +28,14 @@ USER_ERRORS = (EvaluationError, CheckpointError, UnknownEnvError, MissingPackage
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program; the exit code."""
-    return play(parse_args(argv, evaluation=True))
+    try:
+        cfg = parse_evaluation(argv)
+    except ConfigError as error:
+        report_and_exit(error)
+    except EvaluationError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return FAILURE
+    return play(cfg)
 
 
 def play(cfg: Config) -> int:

@@ -253,9 +253,9 @@ class LearnerWorker:
     def _save_if_due(self) -> None:
         self._collect_saves()
         now = time.monotonic()
-        if now - self._last_save >= self._cfg.save_every_sec and not self._saver.busy:
+        if now - self._last_save >= self._cfg.save_every_sec and self._saver.under_way == 0:
             self._start_saving()
-        if now - self._last_best_check >= self._cfg.save_best_every_sec and not self._saver.busy:
+        if now - self._last_best_check >= self._cfg.save_best_every_sec and self._saver.under_way <= 1:
             self._last_best_check = now
             self._save_if_best()
 

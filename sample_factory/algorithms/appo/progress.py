@@ -24,7 +24,7 @@ from sample_factory.config.config import Config
 from sample_factory.config.redaction import without_secrets
 from sample_factory.envs.extra_summaries import ExtraSummaries
 from sample_factory.monitoring.console import ProgressDisplay, SessionStatus, collected_line
-from sample_factory.monitoring.reports import ComponentReport, EpisodeReport, TrainReport
+from sample_factory.monitoring.reports import ComponentReport, EpisodeReport, EvaluationReport, TrainReport
 from sample_factory.monitoring.statistics import EpisodeStatistics, FpsMeter
 from sample_factory.monitoring.summaries import Summaries, episodic_summary_due
 from sample_factory.monitoring.wandb_run import WandbRun, WandbSettings
@@ -140,10 +140,24 @@ class Progress:
                 self._league.take(report)
         elif isinstance(report, TrainReport):
             self._summaries.write_train(report)
+        elif isinstance(report, EvaluationReport):
+            self._take_evaluation(report)
 
     def _take_episode(self, episode: EpisodeReport) -> None:
         self.episodes.add(episode.policy_id, episode)
         self._extra.on_episode(episode.policy_id, episode.extra)
+
+    def _take_evaluation(self, report: EvaluationReport) -> None:
+        scalars = {f"eval/{name}": value for name, value in report.scalars.items()}
+        self._summaries.write(report.policy_id, report.env_steps, scalars)
+        log.info(
+            "Evaluation of policy %d at version %d, %d frames: reward %.3f over %d episodes.",
+            report.policy_id,
+            report.policy_version,
+            report.env_steps,
+            report.scalars["reward"],
+            report.scalars["episodes"],
+        )
 
     def update(self) -> None:
         """Shows and writes whatever is due; call it as often as you like."""
@@ -183,7 +197,12 @@ class Progress:
             self._summaries.write(policy_id, env_steps, population.scalars(policy_id))
 
     def _note_best_metric(self) -> None:
-        """Tells the learners how good their policies are, once enough episodes say so."""
+        """Tells the learners how good their policies are, once enough episodes say so.
+
+        Where there are evaluations, these decide which checkpoint is best, and the evaluator saves it.
+        """
+        if self._cfg.get("eval_every_env_steps"):
+            return
         for policy_id in range(self._plan.num_policies):
             window = self.episodes.summary(policy_id, self._cfg.save_best_metric)
             if window is not None and window.count >= self._cfg.stats_avg:

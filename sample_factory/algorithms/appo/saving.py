@@ -25,9 +25,9 @@ class BackgroundSaver:
         self.error: CheckpointError | None = None  # of the last write that failed, until one succeeds
 
     @property
-    def busy(self) -> bool:
-        """Whether a write is under way or its outcome has not been collected."""
-        return bool(self._under_way)
+    def under_way(self) -> int:
+        """Writes whose outcome has not been collected."""
+        return len(self._under_way)
 
     def hand_over(self, write: Callable[[], object], on_success: Callable[[], None]) -> None:
         """Queues a write; `on_success` is called from `collect` once it is on the disk."""

@@ -10,12 +10,10 @@ exit status says what happened.
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from enum import IntEnum
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +22,19 @@ import numpy as np
 from sample_factory.algorithms.appo.autotune import autotune
 from sample_factory.algorithms.appo.autotune_report import command_to_reuse
 from sample_factory.algorithms.appo.engine import ComponentFailedError, Engine, ParallelEngine, SerialEngine
+from sample_factory.algorithms.appo.exits import ExitStatus, Signals, catch_signals
+from sample_factory.algorithms.appo.first_look import probe_environment
 from sample_factory.algorithms.appo.league import League, check_league
 from sample_factory.algorithms.appo.plan import Plan, SeedOf
 from sample_factory.algorithms.appo.population import Population
 from sample_factory.algorithms.appo.postmortem import post_mortem
 from sample_factory.algorithms.appo.preflight import check_machine
 from sample_factory.algorithms.appo.progress import Progress
+from sample_factory.algorithms.appo.side_evaluation import SideEvaluation
 from sample_factory.algorithms.appo.site import Site
-from sample_factory.algorithms.appo.user_code import UserCode
+from sample_factory.algorithms.appo.steering import Steering
 from sample_factory.benchmark.run_record import RunRecord, RunStatus, begin_training
 from sample_factory.config.config import Config
-from sample_factory.config.errors import ConfigError
 from sample_factory.config.experiment_files import (
     cfg_path,
     prepare_experiment_dir,
@@ -45,11 +45,10 @@ from sample_factory.config.experiment_files import (
 from sample_factory.config.precedence import resolve
 from sample_factory.config.validation import check, warnings
 from sample_factory.envs.extra_summaries import ExtraSummaries, NoExtraSummaries
-from sample_factory.envs.registry import MissingPackageError, UnknownEnvError, family_for
+from sample_factory.envs.registry import family_for
 from sample_factory.monitoring.console import wants_live_display
 from sample_factory.monitoring.log import init_logging
 from sample_factory.monitoring.wandb_run import new_unique_id
-from sample_factory.processes.child_call import ChildCallError, call_in_child
 from sample_factory.processes.directory_lock import DirectoryLock
 from sample_factory.processes.supervision import Supervisor, start_fork_server, stop_fork_server
 from sample_factory.processes.worker import WorkerFailed
@@ -61,19 +60,9 @@ log = logging.getLogger("sample_factory")
 
 DONE_FILE = "done"
 POLL_SECONDS = 0.05
-PROBE_ATTEMPTS = 3  # a simulator that fails now and then may do so right at the start
 BENCHMARK_FRAMES = 2_000_000
 BENCHMARK_SAMPLES = 1_000_000
 PRELOAD = ("sample_factory.algorithms.appo.preload",)
-
-
-class ExitStatus(IntEnum):
-    """Exit codes of a training run."""
-
-    SUCCESS = 0
-    FAILURE = 1
-    INTERRUPTED = 2  # Ctrl+C; the run can be resumed
-    REQUEUE = 75  # told to leave by SIGTERM or SIGUSR1; a scheduler should start the same command again
 
 
 RUN_STATUS = {
@@ -151,21 +140,6 @@ def is_complete(cfg: Config, directory: Path) -> bool:
     return True
 
 
-class Signals:
-    """What the outside world has asked for."""
-
-    def __init__(self) -> None:
-        self.status: ExitStatus | None = None
-        self.count = 0
-
-    def handle(self, number: int, _frame: Any) -> None:
-        """Only takes note; the main loop acts."""
-        self.count += 1
-        self.status = ExitStatus.INTERRUPTED if number == signal.SIGINT else ExitStatus.REQUEUE
-        if self.count > 2:
-            raise KeyboardInterrupt
-
-
 @contextmanager
 def fork_server(cfg: Config) -> Iterator[None]:
     """The process that workers come from; it imports torch while the session gets ready."""
@@ -177,35 +151,6 @@ def fork_server(cfg: Config) -> Iterator[None]:
         yield
     finally:
         stop_fork_server()
-
-
-@contextmanager
-def catch_signals() -> Iterator[Signals]:
-    """Turns Ctrl+C, SIGTERM and SIGUSR1 into notes for the main loop."""
-    signals = Signals()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-    previous = {number: signal.signal(number, signals.handle) for number in numbers}
-    try:
-        yield signals
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-@dataclass(frozen=True)
-class Steering:
-    """What changes policies and opponents while training goes on."""
-
-    population: Population | None
-    league: League | None
-
-    def step(self, progress: Progress, objective: str) -> None:
-        """Lets both do what is due."""
-        if self.population is not None:
-            self.population.step(progress.objectives(objective))
-            progress.write_population(self.population)
-        if self.league is not None:
-            self.league.step()
 
 
 class Session:
@@ -242,19 +187,20 @@ class Session:
         progress = Progress(self._cfg, plan, site.board(), self._directory, self._extra_summaries(), league)
         population = self._population(site, plan, probe)
         engine = self._engine(site, plan)
+        steering = Steering(population, league, self._evaluation(site))
         status, failure, unsaved = ExitStatus.FAILURE, None, None
         try:
             engine.start()
-            status = self._loop(engine, progress, Steering(population, league), record)
+            steering.start()
+            status = self._loop(engine, progress, steering, record)
         except ComponentFailedError as error:
             failure = error
         finally:
             for report in engine.stop(self._cfg.shutdown_timeout_seconds):
                 progress.take(report)
                 unsaved = unsaved or _not_saved(report)
+            steering.stop(self._cfg.shutdown_timeout_seconds)
             progress.close()
-            if league is not None:
-                league.save()
             env_steps = {p: int(n) for p, n in enumerate(site.board().env_steps)}
             site.close()
         progress.note_in(record)
@@ -331,6 +277,11 @@ class Session:
         seed = plan.seed_for(SeedOf.LEAGUE, site.resumed_version)
         return League(self._cfg, site.board(), self._directory, seed)
 
+    def _evaluation(self, site: Site) -> SideEvaluation | None:
+        if not self._cfg.eval_every_env_steps:
+            return None
+        return SideEvaluation(self._cfg, site.board(), self._directory, console=site.workers_log_to_console)
+
     def _engine(self, site: Site, plan: Plan) -> Engine:
         if self._cfg.serial_mode:
             return SerialEngine(site)
@@ -362,25 +313,6 @@ class Session:
         )
 
 
-def probe_environment(cfg: Config) -> Probe:
-    """Looks at the environment and the network, in a child process unless everything is in this one."""
-    if cfg.serial_mode:
-        from sample_factory.algorithms.appo.probing import probe
-
-        return probe(cfg, UserCode.capture())
-    first: ChildCallError | None = None
-    for _ in range(PROBE_ATTEMPTS):
-        try:
-            return call_in_child(_probe_in_child, cfg, UserCode.capture(), timeout=cfg.reset_timeout_seconds)
-        except ChildCallError as error:
-            if isinstance(error.__cause__, ConfigError | UnknownEnvError | MissingPackageError):
-                raise error.__cause__ from None
-            log.warning("--env=%s can't be made: %s\n%s", cfg.env, error, error.trace)
-            first = first or error
-    assert first is not None
-    raise ComponentFailedError(f"--env={cfg.env} can't be made: {first}", first.trace)
-
-
 def _not_saved(report: Any) -> ComponentFailedError | None:
     """The failure of a learner that could not save when it was told to end."""
     if isinstance(report, WorkerFailed) and report.name.startswith("learner"):
@@ -388,12 +320,6 @@ def _not_saved(report: Any) -> ComponentFailedError | None:
             f"what {report.name} learned last is not saved: {report.error}", report.trace
         )
     return None
-
-
-def _probe_in_child(cfg: Config, user_code: UserCode) -> Any:
-    from sample_factory.algorithms.appo.probing import probe
-
-    return probe(cfg, user_code)
 
 
 def newest_version(directory: Path) -> int:

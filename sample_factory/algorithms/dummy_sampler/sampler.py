@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from sample_factory.algorithms.appo.engine import MAX_NICENESS, SINGLE_THREADED, ComponentFailedError
-from sample_factory.algorithms.appo.session import ExitStatus, Signals, catch_signals
+from sample_factory.algorithms.appo.exits import ExitStatus, Signals, catch_signals
 from sample_factory.algorithms.appo.user_code import UserCode
 from sample_factory.algorithms.dummy_sampler.worker import SamplerWorkerBuilder
 from sample_factory.config.config import Config, experiment_dir

@@ -7,6 +7,8 @@ score of a whole game, whatever `episodic_life` and `reward_clip` make of episod
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +29,7 @@ class PoolOptions:
     frames_per_step: int = 1
     kwargs: dict[str, Any] = field(default_factory=dict)
     render_mode: str | None = None
+    litters: bool = False  # the simulator writes files where it is started
 
 
 class EnvPoolBatchedEnv:
@@ -43,10 +46,15 @@ class EnvPoolBatchedEnv:
         self._scores = GameScores(self.num_envs)
         self._ended = np.zeros(self.num_envs, bool)
         self._pool: Any = None
+        self._directory = contextlib.ExitStack()
 
     def reset(self, seed: int) -> dict[str, np.ndarray]:
         """See `BatchedEnv`."""
         self.close()
+        with self._somewhere_else():
+            return self._start(seed)
+
+    def _start(self, seed: int) -> dict[str, np.ndarray]:
         render = {} if self.options.render_mode is None else {"render_mode": self.options.render_mode}
         self._pool = envpool.make(
             self.options.task_id,
@@ -61,6 +69,16 @@ class EnvPoolBatchedEnv:
         self._ended = np.zeros(self.num_envs, bool)
         obs, _ = self._pool.reset()
         return self._obs.arrays(obs)
+
+    def _somewhere_else(self) -> contextlib.AbstractContextManager[Any]:
+        """A working directory that goes with the pool, for simulators that leave files in it."""
+        if not self.options.litters:
+            return contextlib.nullcontext()
+        return contextlib.chdir(
+            self._directory.enter_context(
+                tempfile.TemporaryDirectory(prefix="envpool_", ignore_cleanup_errors=True)
+            )
+        )
 
     def step(self, actions: np.ndarray) -> BatchedStep:
         """See `BatchedEnv`."""
@@ -89,6 +107,7 @@ class EnvPoolBatchedEnv:
         if self._pool is not None:
             self._pool.close()
             self._pool = None
+            self._directory.close()
 
 
 class GameScores:

@@ -14,6 +14,7 @@ from sample_factory.envs.atari.family import DEFAULTS as ATARI_DEFAULTS
 from sample_factory.envs.envpool.tasks import (
     PICTURES,
     PREFIX,
+    VIZDOOM,
     frames_per_step,
     task_options,
     task_source,
@@ -58,6 +59,7 @@ def make_envpool_batch(name: str, cfg: Config, num_envs: int, render_mode: str |
         frames_per_step=frames_per_step(name, kwargs),
         kwargs=kwargs,
         render_mode=render_mode,
+        litters=task_source(name) == VIZDOOM,
     )
     return EnvPoolBatchedEnv(options)
 

@@ -19,6 +19,7 @@ PREFIX = "envpool_"
 
 ATARI = "envpool.atari"
 VIZDOOM = "envpool.vizdoom"
+CRASHES = ("Cig-v1",)  # a multiplayer scenario: EnvPool 1.2 ends the process with a segmentation fault
 PICTURES = (ATARI, VIZDOOM, "envpool.procgen")
 
 
@@ -40,6 +41,10 @@ def task_source(env_name: str) -> str:
 def task_options(env_name: str, cfg: Config) -> dict[str, Any]:
     """EnvPool's keyword arguments for one task; `--envpool_kwargs` wins over everything."""
     source = task_source(env_name)
+    if env_name.removeprefix(PREFIX) in CRASHES:
+        raise UnknownEnvError(
+            f"--env={env_name} crashes in EnvPool, try --env=doom_dm, which plays the same map."
+        )
     options: dict[str, Any] = {}
     if source in (ATARI, VIZDOOM):
         options["frame_skip"] = cfg.env_frameskip or 4

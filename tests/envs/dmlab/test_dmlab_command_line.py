@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.algorithms.appo.population import EVENTS_FILE
-from sample_factory.algorithms.appo.session import ExitStatus
 from sample_factory.envs.dmlab.levels import DMLAB30
 from tests.envs.dmlab.conftest import STANDIN_PATH
 from tests.envs.dmlab.published import PUBLISHED_COMMAND

@@ -5,6 +5,8 @@ import pytest
 
 pytest.importorskip("envpool")
 
+from envpool.registration import registry
+
 from sample_factory.envs.envpool.env import GameScores
 from sample_factory.envs.make import make_env, make_vector_env
 from sample_factory.envs.registry import UnknownEnvError, family_for
@@ -22,6 +24,30 @@ def random_steps(env, count, seed=0):
             yield env.step(rng.integers(env.action_space.n, size=env.num_envs))
         else:
             yield env.step(rng.normal(size=(env.num_envs, *env.action_space.shape)).astype(np.float32))
+
+
+def tasks_from(*sources):
+    """Names of all tasks of some parts of EnvPool."""
+    return [f"envpool_{task}" for task, (source, *_) in registry.specs.items() if source in sources]
+
+
+VECTORS = tasks_from("envpool.classic_control", "envpool.toy_text", "envpool.mujoco.gym")
+DOOM = ("D1Basic-v1", "D3Battle-v1", "HealthGathering-v1", "MyWayHome-v1")
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_every_task_with_numbers_keeps_the_contract_for_200_steps(name):
+    check_env(name, steps=200)
+
+
+@pytest.mark.parametrize("task", DOOM)
+def test_doom_tasks_keep_the_contract_and_write_nothing_into_the_working_directory(task):
+    assert check_env(f"envpool_{task}", steps=200).frames == 800
+
+
+def test_a_task_that_would_crash_the_process_is_refused():
+    with pytest.raises(UnknownEnvError, match="--env=doom_dm"):
+        make_env("envpool_Cig-v1", family_cfg("envpool_Cig-v1"), None)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sample_factory_test_envs"
 INSTALL_TIMEOUT_SEC = 240
-RUN_TIMEOUT_SEC = 60
+RUN_TIMEOUT_SEC = 150
 
 
 def pytest_configure(config):

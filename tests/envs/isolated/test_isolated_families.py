@@ -67,12 +67,13 @@ def test_every_procgen_game_keeps_the_contract_for_200_steps(isolated_python):
 
 @pytest.mark.slow
 @pytest.mark.isolated
-def test_every_dm_control_task_keeps_the_contract_for_200_steps(isolated_python):
+def test_a_task_of_every_dm_control_domain_keeps_the_contract_for_200_steps(isolated_python):
     names = (
         "from sample_factory.envs.dmcontrol.env import suite_tasks; "
-        "names = [f'dmcontrol_{domain}_{task}' for domain, task in suite_tasks()]"
+        "first = dict(reversed(list(suite_tasks()))); "
+        "names = [f'dmcontrol_{domain}_{task}' for domain, task in first.items()]"
     )
-    isolated_python(DM_CONTROL).run(EVERY_NAME.format(names=names, count=51))
+    isolated_python(DM_CONTROL).run(EVERY_NAME.format(names=names, count=19))
 
 
 @pytest.mark.slow

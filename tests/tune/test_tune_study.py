@@ -121,7 +121,7 @@ CURVES = """
     os.makedirs(directory, exist_ok=True)
     with open(os.path.join(directory, "metrics.jsonl"), "w") as file:
         for steps in (100, 200, 300):
-            line = {"time": steps, "env_steps": steps, "policy": 0, "0_aux/avg_reward": -args.x * steps}
+            line = {"time": steps, "env_steps": steps, "policy": 0, "0_aux/avg_reward": (1 - args.x) * steps}
             file.write(json.dumps(line) + "\\n")
     if args.x > 0.6:
         time.sleep(1000)  # only pruning ends such a trial

@@ -4,7 +4,7 @@
 
 In this rock-paper-scissors a cut of the scissors counts twice. The only strategy that nobody can exploit
 plays rock half of the time, paper and scissors a quarter each. Always answering the last winner goes round in
-circles; the more entropy is asked for (`--exploration_loss_coeff`), the closer to the middle they stay.
+circles; entropy (`--exploration_loss_coeff`) and plain small steps bring self-play to the middle of them.
 """
 
 from __future__ import annotations
@@ -74,9 +74,12 @@ def override_weighted_rps_defaults(env_name: str, parser: ArgumentParser) -> Non
         recurrence=8,
         batch_size=256,
         num_envs_per_worker=32,
-        learning_rate=0.002,
+        # Plain small steps: momentum, and Adam's steps of constant length, keep strategies circling.
+        adam_eps=1.0,
+        adam_beta1=0.0,
+        learning_rate=0.05,
         lr_schedule="linear_decay",
-        exploration_loss_coeff=0.3,
+        exploration_loss_coeff=0.2,
         ppo_clip_ratio=0.2,
     )
 

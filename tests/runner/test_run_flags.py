@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sample_factory.runner.flags import runner_argparser
+from tests.runner.launching import Project
 
 V1_DEFAULTS = {
     "train_dir": "./train_dir",
@@ -52,7 +53,7 @@ def test_the_place_has_three_names(flag: str) -> None:
     assert runner_argparser().parse_args([f"{flag}=slurm"]).runner == "slurm"
 
 
-@pytest.mark.parametrize("wrong", ["--runner=moon", "--docker=maybe", "--caliber=tiny", "--no_such_flag"])
+@pytest.mark.parametrize("wrong", ["--runner=moon", "--docker=maybe", "--no_such_flag"])
 def test_a_wrong_flag_is_exit_code_two(wrong: str) -> None:
     with pytest.raises(SystemExit) as caught:
         runner_argparser().parse_args([wrong])
@@ -64,3 +65,8 @@ def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
         runner_argparser().parse_args(["--help"])
     assert caught.value.code == 0
     assert "(default: 14)" in capsys.readouterr().out
+
+
+def test_an_unknown_caliber_is_exit_code_two_before_anything_starts(project: Project) -> None:
+    assert project.launch(project.describe('"x", "true"'), "--caliber=tiny") == 2
+    assert not (project.run_dir() / "manifest.json").exists()

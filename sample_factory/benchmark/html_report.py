@@ -27,6 +27,9 @@ _FIGURES = (
     ("throughput", "Speed", "Frames per second as the runs recorded them."),
 )
 
+# Figures whose absence needs a reason; the others belong to certain kinds of runs only.
+_EXPECTED = ("curves", "efficiency")
+
 _STYLE = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 64rem;
@@ -122,7 +125,10 @@ def _figures(summary: Summary, options: CurveOptions) -> list[str]:
     for kind, title, caption in _FIGURES:
         try:
             svg = plots.to_svg(plots.draw(kind, summary, options))
-        except NothingToDrawError:
+        except NothingToDrawError as reason:
+            if kind in _EXPECTED:
+                text = html.escape(str(reason))
+                parts.append(f'<h2>{title}</h2>\n<p class="caption">Not drawn: {text}</p>')
             continue
         parts.append(figure(kind, title, caption, svg))
     return parts

@@ -192,7 +192,12 @@ def cell_curves(cell: Cell, options: CurveOptions) -> AlignedCurves | None:
     curves = [curve for run in cell.runs if (curve := read_curve(run.path, options.tag)) is not None]
     # Records of other programs may know no times.
     curves = [curve for curve in curves if np.isfinite(curve.x(options.axis)).all()]
-    return align(curves, options.axis, options.window) if curves else None
+    if not curves:
+        return None
+    try:
+        return align(curves, options.axis, options.window)
+    except BenchmarkError as error:
+        raise NothingToDrawError(f"{cell.algo} on {cell.env}: {error}") from error
 
 
 def _bar(panel: Axes, row: int, value: float, bounds: tuple[float, float], colour: str) -> None:

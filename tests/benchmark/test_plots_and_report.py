@@ -15,7 +15,8 @@ from sample_factory.benchmark.errors import BenchmarkError, ExitCode
 from sample_factory.benchmark.references import BASELINES_FILE
 from sample_factory.benchmark.runs import find_runs
 from sample_factory.benchmark.summary import SummaryOptions, summarize
-from tests.benchmark.run_folders import write_curve, write_grid
+from sample_factory.monitoring.metrics import METRICS_FILE_NAME, append_metrics
+from tests.benchmark.run_folders import write_curve, write_grid, write_run
 
 pytest.importorskip("matplotlib")
 
@@ -137,3 +138,15 @@ def test_a_page_without_figures_needs_no_matplotlib(
 ) -> None:
     monkeypatch.setattr(plots.style.importlib.util, "find_spec", lambda name: None)
     assert main(["report", str(runs), "--no_figures", f"--output={tmp_path / 'r.html'}"]) == ExitCode.OK
+
+
+def test_a_figure_that_cannot_be_drawn_does_not_cost_the_page(tmp_path: Path) -> None:
+    for seed, first in ((0, 10), (1, 500)):
+        directory = write_run(tmp_path / f"run{seed}", seed=seed)
+        for steps in (1, 2):
+            line = {"time": 0.0 if steps == 1 else 1.0, "env_steps": first * steps, "policy": 0}
+            append_metrics(directory / METRICS_FILE_NAME, {**line, "0_aux/avg_reward": 1.0})
+    assert main(["report", str(tmp_path), f"--output={tmp_path}/page.html"]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "Not drawn: APPO on doom_basic: the runs have no common range of env_steps" in page
+    assert 'id="efficiency"' in page

@@ -22,4 +22,4 @@ echo "== types"
 echo "== tests"
 # One thread per process: the tests start many, and the machine may have two cores.
 export OMP_NUM_THREADS=1
-"$PYTHON" -m pytest "${fast[@]}" "$@"
+"$PYTHON" -m pytest -n 2 --dist loadgroup "${fast[@]}" "$@"

@@ -186,7 +186,7 @@ def test_the_title_of_a_process_tells_what_it_is(watch: Watch) -> None:
 
 def test_a_worker_killed_because_it_would_not_stop_is_reported(watch: Watch) -> None:
     watch.start(children.StuckInPoll)
-    watch.until(watch.supervisor.all_started)
+    watch.until(lambda: ("polled", "worker", 0) in watch.reports)
     reports = list(watch.supervisor.stop(["worker"], 0.5))
     assert WorkerFailed("worker", "worker did not stop within 0 s and is killed", "") in reports
 

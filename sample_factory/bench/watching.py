@@ -105,8 +105,9 @@ def watch(module: str, flags: Sequence[str], timing: Timing, until_trained: bool
 
 @contextmanager
 def _program(module: str, flags: Sequence[str]) -> Iterator[_Program]:
-    # A scheduler's SIGTERM cleans up as Ctrl+C does.
-    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A scheduler's SIGTERM cleans up as Ctrl+C does, which shells turn off for what runs in the background.
+    told_to_leave = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, signal.default_int_handler) for number in told_to_leave]
     directory = Path(tempfile.mkdtemp(prefix="sf_speed_"))
     try:
         program = _Program(module, flags, directory)
@@ -116,7 +117,8 @@ def _program(module: str, flags: Sequence[str]) -> Iterator[_Program]:
             program.kill()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-        signal.signal(signal.SIGTERM, handler)
+        for number, handler in zip(told_to_leave, handlers, strict=True):
+            signal.signal(number, handler)
 
 
 class _Program:

@@ -27,6 +27,7 @@ from sample_factory.benchmark.commands import wrap_command
 from sample_factory.cli import VERBS
 from sample_factory.config.parsing import parse_args
 from sample_factory.config.validation import validate
+from sample_factory.envs.registry import temporary_registrations
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
@@ -145,7 +146,8 @@ def _check_with_own_parser(command: Command) -> None:
     module = importlib.import_module(command.module)
     # The examples' mains read the command line themselves.
     arguments = [list(command.arguments)] if inspect.signature(module.main).parameters else []
-    with _stopping_after_parsing(), mock.patch.object(sys, "argv", [command.module, *command.arguments]):
+    typed = mock.patch.object(sys, "argv", [command.module, *command.arguments])
+    with _stopping_after_parsing(), typed, temporary_registrations():
         try:
             module.main(*arguments)
         except _Understood:

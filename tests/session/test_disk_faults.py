@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -47,13 +48,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def _fill(disk: Path) -> Path:
     filler = disk / "filler"
-    with filler.open("wb") as file:
-        try:
-            while True:
-                file.write(b"x" * 4096)
-                file.flush()
-        except OSError:
-            os.truncate(filler, filler.stat().st_size)
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
     return filler
 
 
@@ -146,7 +143,8 @@ def test_a_run_with_damaged_checkpoints_only_ends_instead_of_starting_from_scrat
     train_serially(tmp_path, ENV, *FEED_FORWARD, "--train_for_env_steps=300")
     for name in _checkpoints(tmp_path):
         _truncate(tmp_path / "experiment" / "checkpoint_p0" / name)
-    assert train(tmp_path, ENV, *FEED_FORWARD, "--train_for_env_steps=600") is ExitStatus.FAILURE
+    flags = (*FEED_FORWARD, "--serial_mode=False", "--train_for_env_steps=600")
+    assert train(tmp_path, ENV, *flags) is ExitStatus.FAILURE
     text = log_text(tmp_path)
     assert "are damaged" in text.splitlines()[-1]
     assert "--restart_behavior=restart" in text.splitlines()[-1]
@@ -158,7 +156,6 @@ def test_a_time_limit_of_the_scheduler_saves_and_asks_for_a_requeue(tmp_path: Pa
     flags = (*FEED_FORWARD, ENDLESS, "--execution_time=1")
     assert train_serially(tmp_path, ENV, *flags) is ExitStatus.REQUEUE
     first = latest(tmp_path)
-    assert first.policy_version > 0
     assert not (tmp_path / "experiment" / "done").exists()
     assert train_serially(tmp_path, ENV, *flags) is ExitStatus.REQUEUE
     assert f"Policy 0 resumes at version {first.policy_version}" in log_text(tmp_path)

@@ -85,13 +85,23 @@ def test_the_environments_of_the_dead_and_their_seeds_are_told():
     assert "and had sampled 4321 frames" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["rollout_worker_1", "learner_0"])
-def test_a_second_of_work_starts_the_count_anew(name: str):
+def test_a_tenth_of_a_second_of_work_starts_the_count_of_a_learner_anew():
+    """Workers that others kill every few seconds may have little to do in between."""
     scene = Scene()
-    for seconds in (0.0, 0.4, 0.4, 1.1, 0.0):
-        scene.work(name, seconds)
-        scene.die(name)
+    for seconds in (0.0, 0.05, 0.05, 0.15, 0.0):
+        scene.work("learner_0", seconds)
+        scene.die("learner_0")
     assert [count for _, count in scene.registry.restarts] == [1, 2, 3, 1, 2]
+
+
+def test_a_second_of_sampling_counts_only_with_a_rollout_handed_over():
+    """An environment that takes long for a step and dies in each episode makes no progress."""
+    scene = Scene()
+    for seconds, rollouts in ((0.0, 0), (5.0, 0), (5.0, 1), (0.5, 1)):
+        scene.work("rollout_worker_1", seconds)
+        scene.site.board().collected[1] += rollouts
+        scene.die()
+    assert [count for _, count in scene.registry.restarts] == [1, 2, 1, 2]
 
 
 def test_ten_rollouts_start_the_count_anew_where_steps_are_cheap():

@@ -36,9 +36,11 @@ from sample_factory.processes.worker import Builder, Component, WorkerContext, W
 log = logging.getLogger("sample_factory")
 
 MAX_NICENESS = 19
-# What a component must have got done, for its next death to count as the first in a row again.
-MIN_PROGRESS_SEC = 1.0
-MIN_PROGRESS_ROLLOUTS = 10
+# What a component must have got done, for its next death to count as the first in a row again: a rollout worker
+# many rollouts, or one and some work, because one step of a slow environment is no progress; others any work.
+MIN_ROLLOUTS = 10
+MIN_SAMPLING_SEC = 1.0
+MIN_COMPUTING_SEC = 0.1
 # Without a sign of life for this long a learner or policy worker is stuck; to start, an SGD step or a save on
 # a slow disk may take longer than an environment is allowed to.
 MIN_SILENCE_LIMIT_SEC = 600.0
@@ -215,14 +217,11 @@ class ParallelEngine:
         activities = [Activity.ENVIRONMENT, Activity.INFERENCE, Activity.TRAINING]
         row = self._site.plan.component_names().index(death.name)
         seconds, rollouts = float(board.seconds[row, activities].sum()), 0
+        samples = isinstance(builder, RolloutWorkerBuilder)
         if isinstance(builder, RolloutWorkerBuilder):
             rollouts = int(board.collected[builder.worker_id].max())
         before = self._troubles.get(death.name)
-        if (
-            before is None
-            or seconds >= before.seconds + MIN_PROGRESS_SEC
-            or rollouts >= before.rollouts + MIN_PROGRESS_ROLLOUTS
-        ):
+        if before is None or _is_progress(seconds - before.seconds, rollouts - before.rollouts, samples):
             return Trouble(1, death, seconds, rollouts)
         return Trouble(before.count + 1, before.first, seconds, rollouts)
 
@@ -248,3 +247,9 @@ class ParallelEngine:
             yield from self._supervisor.stop([*learners, *samplers], timeout)
         finally:
             self._supervisor.stop_all(timeout)
+
+
+def _is_progress(seconds: float, rollouts: int, samples: bool) -> bool:
+    if samples:
+        return rollouts >= MIN_ROLLOUTS or (rollouts >= 1 and seconds >= MIN_SAMPLING_SEC)
+    return seconds >= MIN_COMPUTING_SEC

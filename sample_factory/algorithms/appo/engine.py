@@ -36,8 +36,8 @@ from sample_factory.processes.worker import Builder, Component, WorkerContext, W
 log = logging.getLogger("sample_factory")
 
 MAX_NICENESS = 19
-# What a component must have got done, for its next death to count as the first in a row again: a rollout worker
-# many rollouts, or one and some work, because one step of a slow environment is no progress; others any work.
+# What a component must have got done, for its next death to count as the first in a row again: a rollout
+# worker many rollouts, or one and some work (steps of a slow environment alone are none); others any work.
 MIN_ROLLOUTS = 10
 MIN_SAMPLING_SEC = 1.0
 MIN_COMPUTING_SEC = 0.1

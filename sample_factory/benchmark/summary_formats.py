@@ -52,7 +52,7 @@ def json_content(summary: Summary) -> dict[str, Any]:
     return {
         "format": JSON_FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command_line": sys.argv,
+        "command_line": _command_line(),
         "sources": [str(path) for path in summary.found.paths],
         "score_source": summary.score_source,
         "bootstrap": asdict(summary.options.bootstrap),
@@ -149,7 +149,7 @@ def normalization_note(summary: Summary) -> str:
 
 def provenance(summary: Summary) -> list[str]:
     """Which command and which code made the summary and the runs."""
-    lines = [f"Command: `{shlex.join(['python', '-m', 'sample_factory.benchmark', *sys.argv[1:]])}`"]
+    lines = [f"Command: `{shlex.join(_command_line())}`"]
     lines += [
         f"Code of this summary: {code['commit'] or 'no commit yet'}"
         + (" with uncommitted changes" if code["dirty"] else "")
@@ -171,3 +171,8 @@ def provenance(summary: Summary) -> list[str]:
 def _latex_float(table: Table, caption: str) -> str:
     lines = [r"\begin{table}", r"\centering", to_latex(table), rf"\caption{{{latex_text(caption)}}}"]
     return "\n".join([*lines, r"\end{table}"])
+
+
+def _command_line() -> list[str]:
+    """What was typed, without the place where this package is installed."""
+    return ["python", "-m", "sample_factory.benchmark", *sys.argv[1:]]

@@ -20,6 +20,6 @@ echo "== lint"
 echo "== types"
 "$PYTHON" -m mypy
 echo "== tests"
-# One thread per process: the tests start many, and the machine may have two cores.
+# One thread per process: the tests start many, and the machine may have two cores. Tests of a file share what they set up.
 export OMP_NUM_THREADS=1
-"$PYTHON" -m pytest -n 2 --dist loadgroup "${fast[@]}" "$@"
+"$PYTHON" -m pytest -n 2 --dist loadfile "${fast[@]}" "$@"

@@ -70,6 +70,7 @@ def _trains_on_cpu(x: Tensor) -> bool:
         and x.ndim >= 2
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()
     )
 
 

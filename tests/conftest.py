@@ -1,5 +1,6 @@
 """Makes `sample_factory`, `sample_factory_examples` and `tests` importable however pytest is started."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -7,3 +8,7 @@ ROOT = str(Path(__file__).resolve().parent.parent)
 
 if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
+
+# Shells turn Ctrl+C off for what they start in the background, and programs that tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

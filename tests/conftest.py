@@ -9,6 +9,6 @@ ROOT = str(Path(__file__).resolve().parent.parent)
 if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
 
-# Shells turn Ctrl+C off for what they start in the background, and programs that tests start would inherit that.
+# Shells turn Ctrl+C off for what they start in the background; programs that tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -25,6 +25,7 @@ END_TIMEOUT_SEC = 120.0
 LEFTOVER_TIMEOUT_SEC = 10.0
 READ_EVERY_SEC = 0.1
 WARM_UP_SEC = 5.0
+WIND_DOWN_SEC = 3.0  # processes that have ended take their CPU seconds with them
 
 
 @dataclass
@@ -75,7 +76,7 @@ class RunRecording:
         frames, seconds, cpu = 0, 0.0, 0.0
         starts = [WARM_UP_SEC + self.readings[0].seconds]
         starts += [kill.seconds + (kill.recovery_sec or RECOVERY_TIMEOUT_SEC) for kill in self.kills]
-        ends = [kill.seconds for kill in self.kills] + [self.readings[-1].seconds]
+        ends = [kill.seconds for kill in self.kills] + [self.readings[-1].seconds - WIND_DOWN_SEC]
         for start, end in zip(starts, ends, strict=True):
             inside = [r for r in self.readings if start <= r.seconds <= end]
             if len(inside) > 1:
@@ -85,8 +86,9 @@ class RunRecording:
         return frames, seconds, cpu
 
     def overall(self) -> tuple[int, float]:
-        """Frames trained, and seconds, from the warm-up to the end."""
-        inside = [r for r in self.readings if r.seconds >= self.readings[0].seconds + WARM_UP_SEC]
+        """Frames trained, and seconds, without the warm-up and the end."""
+        first, last = self.readings[0].seconds + WARM_UP_SEC, self.readings[-1].seconds - WIND_DOWN_SEC
+        inside = [r for r in self.readings if first <= r.seconds <= last]
         return inside[-1].env_steps - inside[0].env_steps, inside[-1].seconds - inside[0].seconds
 
 

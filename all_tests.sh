@@ -20,6 +20,9 @@ echo "== lint"
 echo "== types"
 "$PYTHON" -m mypy
 echo "== tests"
-# One thread per process: the tests start many, and the machine may have two cores. Tests of a file share what they set up.
+# One thread per process: the tests start many, and the machine may have two cores.
 export OMP_NUM_THREADS=1
-"$PYTHON" -m pytest -n 2 --dist loadfile "${fast[@]}" "$@"
+# Tests that watch processes, signals and what is left on the machine run alone; the others by file in two processes.
+alone=(tests/session tests/runner tests/bench tests/evaluation tests/processes tests/monitoring)
+"$PYTHON" -m pytest -n 2 --dist loadfile "${alone[@]/#/--ignore=}" "${fast[@]}" "$@"
+"$PYTHON" -m pytest "${alone[@]}" "${fast[@]}" "$@"

@@ -205,7 +205,13 @@ class Engine:
         launches = []
         for record in records:
             gpu = self._placement.place(record.id) if self._backend.is_local else None
-            attempt = Attempt(len(record.attempts) + 1, self._backend.name, gpu=gpu, start=self.clock.now())
+            attempt = Attempt(
+                len(record.attempts) + 1,
+                self._backend.name,
+                gpu=gpu,
+                log=self._backend.log_of(record.id),  # already here, for the successor of a killed launcher
+                start=self.clock.now(),
+            )
             record.attempts.append(attempt)
             record.state, record.error = State.SUBMITTED, ""
             launches.append(Launch(self._jobs[record.id], attempt.number, gpu))

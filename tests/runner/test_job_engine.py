@@ -191,7 +191,11 @@ def test_an_attempt_is_in_the_manifest_before_it_starts(tmp_path: Path) -> None:
         def start(self, launches: Sequence[Launch]) -> list[Started]:
             record = Manifest.load(tmp_path / "manifest.json").records["a"]
             assert (record.state, len(record.attempts)) == (State.SUBMITTED, 1)
+            assert record.last_attempt.log == "logs/a.log"
             return super().start(launches)
+
+        def log_of(self, job_id: str) -> str:
+            return f"logs/{job_id}.log"
 
     make_engine(tmp_path, Looking({}), "a").run()
 

@@ -119,6 +119,10 @@ class Backend(ABC):
             f"--runner={self.name} has nothing to write down; use --runner=print to see commands."
         )
 
+    def log_of(self, job_id: str) -> str:
+        """Where an attempt's output will be; empty if only starting it tells."""
+        return ""
+
     def hints(self) -> list[str]:
         """What a user can type to look after the jobs."""
         return []
@@ -139,6 +143,10 @@ class SupervisedBackend(Backend):
         for launch in launches:
             self._files.result(launch.job.id, launch.attempt).unlink(missing_ok=True)
         return self._start(launches)
+
+    def log_of(self, job_id: str) -> str:
+        """The job's file in the run's directory."""
+        return str(self._files.log(job_id))
 
     @abstractmethod
     def _start(self, launches: Sequence[Launch]) -> list[Started]:

@@ -73,6 +73,10 @@ class SlurmBackend(SupervisedBackend):
             subprocess.run(["scancel", *ids], check=False)
             self._queue.forget()
 
+    def log_of(self, job_id: str) -> str:
+        """Slurm's own file, whose name has the number that Slurm gives the job."""
+        return ""
+
     def prepare(self, launches: Sequence[Launch]) -> list[str]:
         """Write the scripts, and one that submits them all."""
         size = self.batch_size

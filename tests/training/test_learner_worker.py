@@ -12,6 +12,7 @@ from sample_factory.algorithms.appo.batcher import Batch
 from sample_factory.algorithms.appo.board import Board, Stopwatch
 from sample_factory.algorithms.appo.learner import Learner
 from sample_factory.algorithms.appo.learner_worker import LearnerLinks, LearnerWorker
+from sample_factory.algorithms.appo.moments import moments_layout
 from sample_factory.algorithms.appo.plan import Plan
 from sample_factory.algorithms.appo.saving import BackgroundSaver
 from sample_factory.algorithms.appo.weights import WeightsLayout, WeightStore
@@ -57,7 +58,8 @@ class Place:
         self.board = Board(SharedArrays(Board.specs(*shape)))
         state = make_learner(self.cfg).model.state_dict()
         layout = WeightsLayout(
-            {name: (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in state.items()}
+            {name: (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in state.items()},
+            moments_layout(make_learner(self.cfg).model),
         )
         self.weights = WeightStore(layout, SharedArrays(layout.specs()))
         self.directory = directory
@@ -94,6 +96,7 @@ def test_a_learner_goes_on_from_what_its_dead_predecessor_published(place: Place
     successor = place.learner_worker(is_restart=True, seed=99)
     assert successor.learner.policy_version == place.weights.version == 5
     assert equal(weights(successor.learner), weights(dead.learner))
+    assert equal(successor.learner.moments(), dead.learner.moments())
     assert (successor.learner.env_steps, successor.learner.samples) == (240, 240)
     successor._collect_saves(wait=True)
     assert place.saved_versions() == [1, 5]  # or one learner after the other could die unsaved

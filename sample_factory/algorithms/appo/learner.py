@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from sample_factory.algorithms.appo.batcher import Batch
+from sample_factory.algorithms.appo.moments import moments_of, take_moments
 from sample_factory.algorithms.appo.objective import Objective, compute_objective, with_gae
 from sample_factory.algorithms.appo.training_data import (
     Provenance,
@@ -262,12 +263,19 @@ class Learner:
         self._optimizer.load_state_dict(state["optimizer"])
         self.policy_version += self.cfg.max_policy_lag + 1
 
-    def catch_up(self, weights: Mapping[str, Tensor], policy_version: int) -> None:
-        """Takes weights that were published after the checkpoint it was loaded from had been saved.
+    def moments(self) -> dict[str, Tensor]:
+        """The optimiser's memory of past gradients of the network; empty before the first step."""
+        return moments_of(self._optimizer, self.model)
 
-        The optimiser's moments stay those of the checkpoint: they soon matter no more, the weights always do.
+    def catch_up(
+        self, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], policy_version: int
+    ) -> None:
+        """Takes what was published after the checkpoint it was loaded from had been saved.
+
+        An auxiliary loss's own parameters are not published and stay those of the checkpoint.
         """
         self.model.load_state_dict(weights)
+        take_moments(self._optimizer, self.model, moments)
         progress = self._lr_schedule.state_dict()
         if "updates" in progress:
             progress["updates"] += policy_version - self.policy_version

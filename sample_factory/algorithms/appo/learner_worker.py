@@ -10,13 +10,15 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import psutil
 import torch
+from torch import Tensor
 
 from sample_factory.algorithms.appo.batcher import Batch, Batcher
 from sample_factory.algorithms.appo.board import Activity, Board, Lag, Stopwatch
@@ -119,9 +121,11 @@ class LearnerWorker:
         if self._links.weights.version <= learner.policy_version:
             return
         weights = {name: torch.empty_like(tensor) for name, tensor in self._arrays.items()}
-        version = self._links.weights.load({name: tensor.numpy() for name, tensor in weights.items()})
+        version = self._links.weights.load(_as_arrays(weights))
+        moments = self._links.weights.empty_moments()
+        self._links.weights.load_moments(moments)
         log.info("Policy %d goes on from version %d, published by its last learner.", policy_id, version)
-        learner.catch_up(weights, version)
+        learner.catch_up(weights, {name: torch.from_numpy(m) for name, m in moments.items()}, version)
         learner.env_steps = max(learner.env_steps, int(self._board.env_steps[policy_id]))
         learner.samples = max(learner.samples, int(self._board.samples[policy_id]))
         self._start_saving()  # or learners that die sooner than saving is due would never save
@@ -212,8 +216,10 @@ class LearnerWorker:
         for name, tensor in self.learner.model.state_dict().items():
             if tensor.device.type != "cpu":
                 self._arrays[name].copy_(tensor)
-        arrays = {name: tensor.numpy() for name, tensor in self._arrays.items()}
-        self._links.weights.publish(arrays, self.learner.policy_version)
+        moments = {name: tensor.cpu() for name, tensor in self.learner.moments().items()}
+        self._links.weights.publish(
+            _as_arrays(self._arrays), self.learner.policy_version, _as_arrays(moments)
+        )
 
     def _note_counters(self) -> None:
         policy_id = self.learner.policy_id
@@ -319,3 +325,7 @@ class LearnerWorker:
         self._saver.close()
         if self._saved_version != self.learner.policy_version and self._saver.error is not None:
             raise self._saver.error
+
+
+def _as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}

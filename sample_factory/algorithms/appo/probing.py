@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
+from sample_factory.algorithms.appo.moments import moments_layout
 from sample_factory.algorithms.appo.probe import Probe, RoleProbe
 from sample_factory.algorithms.appo.role_stores import check_roles, layout_for_all
 from sample_factory.algorithms.appo.trajectories import TrajectoryLayout
@@ -82,7 +83,8 @@ def _describe_role(
             {
                 name: (tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
                 for name, tensor in model.state_dict().items()
-            }
+            },
+            moments_layout(model),
         ),
         obs_prefix=obs_prefix,
         num_parameters=sum(p.numel() for p in model.parameters()),

@@ -27,7 +27,7 @@ from sample_factory.algorithms.appo.plan import (
 from sample_factory.algorithms.appo.role_stores import RoleActions, RoleArrays, RoleMapping
 from sample_factory.algorithms.appo.trajectories import SlotLedger, TrajectoryStore
 from sample_factory.algorithms.appo.user_code import UserCode
-from sample_factory.algorithms.appo.weights import WeightStore
+from sample_factory.algorithms.appo.weights import WeightsLayout, WeightStore
 from sample_factory.config.config import Config
 from sample_factory.monitoring.log import init_worker_logging
 from sample_factory.processes.kernel_lock import KernelLock, NoLock
@@ -69,6 +69,11 @@ def number_specs(plan: Plan) -> dict[str, ArraySpec]:
     return SlotLedger.specs(plan.num_slots, plan.num_policies) | board
 
 
+def _weights_layout(plan: Plan, probe: Probe, actor_id: int) -> WeightsLayout:
+    layout = probe.role_of(actor_id).weights
+    return layout if actor_id < plan.num_policies else layout.without_moments()
+
+
 @dataclass(frozen=True)
 class Site:
     """What every builder needs."""
@@ -100,7 +105,7 @@ class Site:
                 probe.trajectories.specs(plan.num_slots), "sample_factory_trajectories"
             ),
             weights=[
-                SharedArrays(probe.role_of(actor_id).weights.specs(), WEIGHTS_LABEL)
+                SharedArrays(_weights_layout(plan, probe, actor_id).specs(), WEIGHTS_LABEL)
                 for actor_id in range(plan.num_actors)
             ],
             lock=NoLock() if cfg.serial_mode else KernelLock(),
@@ -144,7 +149,7 @@ class Site:
 
     def weight_store(self, policy_id: int) -> WeightStore:
         """One policy's published weights."""
-        return WeightStore(self.probe.role_of(policy_id).weights, self.weights[policy_id])
+        return WeightStore(_weights_layout(self.plan, self.probe, policy_id), self.weights[policy_id])
 
     def make_model(self, policy_id: int) -> ActorCritic:
         """A fresh network of one policy."""

@@ -4,13 +4,16 @@ Two copies and a version. The learner writes the copy that is not current, then 
 version; readers copy the current one and look again whether it was rewritten meanwhile. Nobody waits, and a
 learner killed inside `publish` leaves the current copy intact.
 
-Invariant: a successful `load` gives exactly the weights of the version it returns.
+With the weights go the optimiser's moments, which nobody acts with: they are there for the successor of a
+learner that died.
+
+Invariant: a successful `load` gives exactly the weights of the version it returns, and so do moments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,9 +30,14 @@ class TornWeightsError(RuntimeError):
 
 @dataclass(frozen=True)
 class WeightsLayout:
-    """Names, shapes and types of a policy's parameters and buffers."""
+    """Names, shapes and types of a policy's parameters and buffers, and of its optimiser's moments."""
 
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    moments: Mapping[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
+
+    def without_moments(self) -> WeightsLayout:
+        """The layout of a policy that does not learn."""
+        return WeightsLayout(self.tensors)
 
     def specs(self) -> dict[str, ArraySpec]:
         """The arrays of one policy's weight store."""
@@ -39,6 +47,8 @@ class WeightsLayout:
             specs[f"version/{copy}"] = ArraySpec((1,), "int64", fill=NOT_PUBLISHED)
             for name, (shape, dtype) in self.tensors.items():
                 specs[f"{copy}/{name}"] = ArraySpec(shape, dtype)
+            for name, (shape, dtype) in self.moments.items():
+                specs[f"{copy}/moments/{name}"] = ArraySpec(shape, dtype)
         return specs
 
 
@@ -48,20 +58,28 @@ class WeightStore:
     def __init__(self, layout: WeightsLayout, arrays: SharedArrays):
         self._current = arrays["current"]
         self._versions = [arrays[f"version/{copy}"] for copy in range(_COPIES)]
-        names = layout.tensors
-        self._copies = [{name: arrays[f"{copy}/{name}"] for name in names} for copy in range(_COPIES)]
+        self._copies = [
+            {name: arrays[f"{copy}/{name}"] for name in layout.tensors} for copy in range(_COPIES)
+        ]
+        self._moments = [
+            {name: arrays[f"{copy}/moments/{name}"] for name in layout.moments} for copy in range(_COPIES)
+        ]
 
     @property
     def version(self) -> int:
         """The newest published version, or NOT_PUBLISHED."""
         return int(self._current[0])
 
-    def publish(self, tensors: Mapping[str, np.ndarray], version: int) -> None:
-        """Writes a new version and makes it current."""
+    def publish(
+        self, tensors: Mapping[str, np.ndarray], version: int, moments: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """Writes a new version and makes it current; moments that are not given count as zero."""
         copy = 1 if self._versions[0][0] == self.version else 0
         self._versions[copy][0] = NOT_PUBLISHED
         for name, target in self._copies[copy].items():
             np.copyto(target, tensors[name])
+        for name, target in self._moments[copy].items():
+            np.copyto(target, moments[name] if moments else 0)
         self._versions[copy][0] = version
         self._current[0] = version
         if self._versions[1 - copy][0] == version:  # published anew: the older copy must not pass for it
@@ -73,11 +91,22 @@ class WeightStore:
         A copy is torn when two publications happen during one read; then `into` holds a mixture that nobody
         may act with, so the read is repeated at once.
         """
+        return self._load(self._copies, into)
+
+    def empty_moments(self) -> dict[str, np.ndarray]:
+        """Arrays that `load_moments` can fill."""
+        return {name: np.empty_like(array) for name, array in self._moments[0].items()}
+
+    def load_moments(self, into: Mapping[str, np.ndarray]) -> int:
+        """The same for the optimiser's moments."""
+        return self._load(self._moments, into)
+
+    def _load(self, copies: Sequence[Mapping[str, np.ndarray]], into: Mapping[str, np.ndarray]) -> int:
         for _ in range(_MAX_READS):
             version = self.version
             if version == NOT_PUBLISHED:
                 return NOT_PUBLISHED
-            for held, tensors in zip(self._versions, self._copies, strict=True):
+            for held, tensors in zip(self._versions, copies, strict=True):
                 if held[0] != version:
                     continue
                 for name, source in tensors.items():

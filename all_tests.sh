@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sets everything up in .venv, then lint, types and every test. Exits non-zero on any failure.
-#   ./all_tests.sh              everything
+# Sets everything up in .venv, then lint, types and the tests. Exits non-zero on any failure.
+#   ./all_tests.sh              all but those that only repeat on a large scale what others show
+#   ./all_tests.sh --long       those too
 #   ./all_tests.sh --fast       without the tests that train until a score is reached
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -8,11 +9,11 @@ cd "$(dirname "$0")"
 install_debian_packages tmux slurm-wlm munge chromium chromium-driver
 install all,dev
 
-fast=()
-if [ "${1:-}" = "--fast" ]; then
-  fast=(-m "not slow and not learning")
-  shift
-fi
+chosen="not long"
+case "${1:-}" in
+  --fast) chosen="not slow and not learning and not long" && shift ;;
+  --long) chosen="" && shift ;;
+esac
 
 echo "== lint"
 "$PYTHON" -m ruff check .
@@ -22,7 +23,7 @@ echo "== types"
 echo "== tests"
 # One thread per process: the tests start many, and the machine may have two cores.
 export OMP_NUM_THREADS=1
-# Tests that watch processes, signals and what is left on the machine run alone; the others by file in two processes.
-alone=(tests/session tests/runner tests/bench tests/evaluation tests/processes tests/monitoring)
-"$PYTHON" -m pytest -n 2 --dist loadfile "${alone[@]/#/--ignore=}" "${fast[@]}" "$@"
-"$PYTHON" -m pytest "${alone[@]}" "${fast[@]}" "$@"
+# Tests that need the machine's timing or its services run alone; the others by file in two processes, long files first.
+alone=(tests/session/test_fault_suite.py tests/runner tests/bench)
+"$PYTHON" -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$chosen" "${alone[@]/#/--ignore=}" "$@"
+"$PYTHON" -m pytest -m "$chosen" "${alone[@]}" "$@"

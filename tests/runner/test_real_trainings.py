@@ -72,6 +72,7 @@ def test_on_slurm(project: Project) -> None:
     check_results(project)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tmux")
 def test_in_tmux(project: Project) -> None:
     project.write("run.yaml", TRAINING)
@@ -79,6 +80,7 @@ def test_in_tmux(project: Project) -> None:
     check_results(project)
 
 
+@pytest.mark.long
 def test_on_ray(project: Project, ray_address: str, end_process: Register) -> None:
     project.write("run.yaml", TRAINING)
     flags = ("--runner=ray", f"--ray_address={ray_address}", "--ray_cpus_per_job=1")

@@ -22,7 +22,7 @@ def environments() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("rnn_type", ["gru", "lstm"])
+@pytest.mark.parametrize("rnn_type", ["gru", pytest.param("lstm", marks=pytest.mark.long)])
 def test_a_network_with_memory_repeats_what_it_saw(tmp_path: Path, rnn_type: str):
     flags = ("--env=double_memory", "--use_rnn=True", f"--rnn_type={rnn_type}")
     assert mean_reward(tmp_path, *DOUBLE, *flags)[0] > 0.9

@@ -13,7 +13,7 @@ from tests.envs.dmlab.conftest import STANDIN_PATH
 from tests.envs.dmlab.published import PUBLISHED_COMMAND
 from tests.session.running import Program, log_text, metric
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(320)]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(320)]
 
 EXPERIMENT = "dmlab_30_resnet_4pbt_w90_v12"
 # One worker per level and two environments each; short rollouts of small pictures, so that two cores suffice.

@@ -58,14 +58,14 @@ def test_every_nethack_task_keeps_the_contract_for_200_steps(isolated_python):
     isolated_python(NETHACK).run(EVERY_NAME.format(names=names, count=8))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.isolated
 def test_every_procgen_game_keeps_the_contract_for_200_steps(isolated_python):
     names = "from sample_factory.envs.procgen.family import GAMES; names = [f'procgen_{g}' for g in GAMES]"
     isolated_python(*PROCGEN).run(EVERY_NAME.format(names=names, count=16))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.isolated
 def test_a_task_of_every_dm_control_domain_keeps_the_contract_for_200_steps(isolated_python):
     names = (

@@ -242,6 +242,7 @@ class _Layout(NamedTuple):
     actions: ActionColumns
     choices: Tensor  # [heads, choices]: columns of the logits; one column more stands for the constant 0
     is_choice: Tensor  # [heads, choices]: False for padding
+    is_first_choice: Tensor  # [heads, choices]
     equal_heads: bool  # the logits need no rearranging, only a view as [heads, choices]
 
 
@@ -255,7 +256,8 @@ def make_distribution(
         params: `[..., num_action_parameters(action_space)]`, in the order of the space's members: logits for
             discrete members (a bit of MultiBinary has one), means then log standard deviations for a Box.
         mask: `[..., discrete logits]`; choices whose entry is 0 are forbidden (for a bit: setting it). A head
-            with no choice left gets all of them back, because the environment expects some action.
+            with no choice left takes its first one for certain: the environment expects some action, and
+            what is certain teaches the policy nothing.
     """
     heads = action_heads(action_space)
     layout = _layout(heads, params.device)
@@ -284,7 +286,7 @@ def _categorical_heads(layout: _Layout, logits: Tensor, mask: Tensor | None) -> 
     else:
         check_shapes(logits.shape, mask=mask)
         allowed = _by_head(layout, mask != 0, constant=1.0) & layout.is_choice
-        allowed = allowed | (layout.is_choice & ~allowed.any(dim=-1, keepdim=True))
+        allowed = allowed | (layout.is_first_choice & ~allowed.any(dim=-1, keepdim=True))
     return CategoricalHeads(_by_head(layout, logits, constant=0.0), allowed)
 
 
@@ -337,5 +339,6 @@ def _layout(heads: tuple[Head, ...], device: torch.device) -> _Layout:
         ),
         choices=index([row + [constant_zero] * (widest - len(row)) for row in rows]),
         is_choice=index([[i < len(row) for i in range(widest)] for row in rows]).bool(),
+        is_first_choice=index([[i == 0 for i in range(widest)] for _ in rows]).bool(),
         equal_heads=all(head.kind == "categorical" and head.size == widest for head in heads),
     )

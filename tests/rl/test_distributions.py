@@ -246,15 +246,28 @@ def test_masked_logits_get_no_gradient_and_the_others_a_finite_one():
 
 
 @pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 2]), TUPLE], ids=str)
-def test_a_head_with_everything_masked_is_free_and_the_other_heads_stay_masked(space):
+def test_a_head_with_everything_masked_takes_its_first_choice_and_the_other_heads_stay_masked(space):
     params = params_for(space, 0)
     mask = torch.ones_like(params)
     first = head_choices(space)[0]
     mask[0, :first] = 0
     mask[0, first] = 0
-    partly = torch.ones_like(params)
-    partly[0, first] = 0
-    torch.testing.assert_close(enumerated(space, params, mask), enumerated(space, params, partly))
+    first_only = mask.clone()
+    first_only[0, 0] = 1
+    torch.testing.assert_close(enumerated(space, params, mask), enumerated(space, params, first_only))
+
+
+def test_who_may_do_nothing_is_taught_nothing():
+    logits = torch.tensor([[0.5, 1.0, -0.5], [0.5, 1.0, -0.5]], requires_grad=True)
+    mask = torch.tensor([[0, 0, 0], [1, 1, 1]])
+    distribution = make_distribution(spaces.Discrete(3), logits, mask)
+    assert distribution.sample()[0].tolist() == [0.0]
+    log_probs, entropies = distribution.log_prob(torch.zeros(2, 1)), distribution.entropy()
+    assert (log_probs[0].item(), entropies[0].item()) == (0.0, 0.0)
+    (log_probs + entropies + distribution.symmetric_kl_with_uniform()).sum().backward()
+    assert logits.grad is not None
+    assert logits.grad[0].tolist() == [0.0, 0.0, 0.0]
+    assert (logits.grad[1] != 0).all()
 
 
 def test_masks_of_mixed_spaces_cover_the_discrete_members_only():

@@ -31,10 +31,11 @@ from sample_factory.algorithms.appo.autotune_search import (
     first_candidates,
     ladders,
 )
+from sample_factory.algorithms.appo.builders import learner_threads
 from sample_factory.algorithms.appo.engine import ComponentFailedError, Engine, ParallelEngine
 from sample_factory.algorithms.appo.plan import Plan, inference_is_local
 from sample_factory.algorithms.appo.preflight import check_machine
-from sample_factory.algorithms.appo.site import Site, learner_threads
+from sample_factory.algorithms.appo.site import Site
 from sample_factory.config.config import Config
 from sample_factory.config.errors import ConfigError
 from sample_factory.config.validation import validate

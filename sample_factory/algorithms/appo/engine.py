@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sample_factory.algorithms.appo.board import Activity
+from sample_factory.algorithms.appo.builders import LearnerBuilder, PolicyWorkerBuilder, RolloutWorkerBuilder
 from sample_factory.algorithms.appo.league_keeper import LeagueKeeperBuilder
 from sample_factory.algorithms.appo.messages import RepeatRequests, encode
 from sample_factory.algorithms.appo.plan import (
@@ -22,12 +23,7 @@ from sample_factory.algorithms.appo.plan import (
     rollout_worker_name,
 )
 from sample_factory.algorithms.appo.serial_state import restore_serial_state, save_serial_state
-from sample_factory.algorithms.appo.site import (
-    LearnerBuilder,
-    PolicyWorkerBuilder,
-    RolloutWorkerBuilder,
-    Site,
-)
+from sample_factory.algorithms.appo.site import Site
 from sample_factory.processes.affinity import available_cores, cores_for_worker
 from sample_factory.processes.channels import LocalReporter
 from sample_factory.processes.supervision import Death, Supervisor
@@ -192,7 +188,8 @@ class ParallelEngine:
         if death.is_final:
             raise ComponentFailedError(f"{death.name} failed: {death.cause}", death.trace)
         if isinstance(builder, RolloutWorkerBuilder):
-            death = replace(death, cause=f"{death.cause}; {self._site.whereabouts(builder, death.deaths)}")
+            whereabouts = self._site.whereabouts(builder.worker_id, death.deaths)
+            death = replace(death, cause=f"{death.cause}; {whereabouts}")
         trouble = self._troubles[death.name] = self._note(death, builder)
         limit = self._site.cfg.max_worker_restarts
         if trouble.count > limit:

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from sample_factory.envs.contract import IS_ACTIVE
+from sample_factory.envs.contract import ACTION_MASK, IS_ACTIVE
 from sample_factory.envs.frame_wrappers import MAX_CHANNELS
 from sample_factory.envs.roles import RoleObservations, Roles
 from sample_factory.envs.spaces import UnsupportedSpaceError, check_action_space
@@ -26,19 +26,27 @@ class PettingZooEnv(gymnasium.Env[Any, Any]):
     """A parallel environment; where its agents have different spaces it has `roles`.
 
     In turn-based games every agent takes part in every step. Who waits has a mask that forbids all actions,
-    so that its policy is not taught by moves it did not make, while its value learns from the outcome.
+    so that its policy is not taught by moves it did not make, while its value learns from the outcome. The
+    same board is not worth the same to who is to move and who waits: its last number tells them apart.
     """
 
     is_multiagent = True
 
-    def __init__(self, env: ParallelEnv[Any, Any, Any], name: str, channels_last: bool = False) -> None:
+    def __init__(
+        self,
+        env: ParallelEnv[Any, Any, Any],
+        name: str,
+        *,
+        channels_last: bool = False,
+        turn_based: bool = False,
+    ) -> None:
         self.env = env
         self.render_mode = getattr(env, "render_mode", None)
         self.metadata = env.metadata
         self.agents = list(env.possible_agents)
         self.num_agents = len(self.agents)
         seen = [env.observation_space(agent) for agent in self.agents]
-        self._views = [ObservationView(space, channels_last) for space in seen]
+        self._views = [ObservationView(space, channels_last, turn_based) for space in seen]
         self._action_spaces = [env.action_space(agent) for agent in self.agents]
         self.roles = _roles(seen, self._action_spaces, name)
         self._in_one_space: RoleObservations | None = None
@@ -155,17 +163,21 @@ def _roles(
 class ObservationView:
     """What policies see of PettingZoo's observations.
 
-    `observation` is called `obs`; pictures are CHW unless asked otherwise; boards and the like are vectors.
+    `observation` is called `obs`; pictures are CHW unless asked otherwise; boards and the like are vectors,
+    in turn-based games with one more number: 1 for who is to move, 0 for who waits.
     """
 
-    def __init__(self, space: spaces.Space[Any], channels_last: bool) -> None:
+    def __init__(self, space: spaces.Space[Any], channels_last: bool, turn_based: bool = False) -> None:
         parts = space.spaces if isinstance(space, spaces.Dict) else {"obs": space}
         self._is_dict = isinstance(space, spaces.Dict)
         self._channels_last = channels_last
         self._pictures = {key for key, part in parts.items() if _is_picture(part)}
         self._boards = {key for key, part in parts.items() if isinstance(part, spaces.Box)} - self._pictures
         self._names = {key: "obs" if key == "observation" else key for key in parts}
+        self._tells_turn = turn_based and "observation" in self._boards
         seen = {name: self._space(key, parts[key]) for key, name in self._names.items()}
+        if self._tells_turn:
+            seen["obs"] = _with_a_bit(seen["obs"])
         self.space: spaces.Space[Any] = spaces.Dict(seen) if self._is_dict else seen["obs"]
 
     def parts(self) -> dict[str, spaces.Space[Any]]:
@@ -174,9 +186,13 @@ class ObservationView:
 
     def __call__(self, obs: Any) -> Any:
         """One agent's observation as its policy sees it."""
-        if self._is_dict:
-            return {name: self._array(key, obs[key]) for key, name in self._names.items()}
-        return self._array("obs", obs)
+        if not self._is_dict:
+            return self._array("obs", obs)
+        seen = {name: self._array(key, obs[key]) for key, name in self._names.items()}
+        if self._tells_turn:
+            board = seen["obs"]
+            seen["obs"] = np.append(board, board.dtype.type(seen[ACTION_MASK].any()))
+        return seen
 
     def _array(self, key: str, value: Any) -> Any:
         if key in self._boards:
@@ -188,6 +204,12 @@ class ObservationView:
             return space
         low, high = self._array(key, space.low), self._array(key, space.high)
         return spaces.Box(low, high, dtype=space.dtype.type)
+
+
+def _with_a_bit(space: spaces.Space[Any]) -> spaces.Box:
+    assert isinstance(space, spaces.Box)
+    low, high = (np.append(bound, space.dtype.type(bit)) for bound, bit in ((space.low, 0), (space.high, 1)))
+    return spaces.Box(low, high, dtype=space.dtype.type)
 
 
 def _is_picture(space: spaces.Space[Any]) -> bool:

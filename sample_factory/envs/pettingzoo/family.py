@@ -113,7 +113,7 @@ def make_pettingzoo_env(
     """One multi-agent environment; turn-based games are played in lock step."""
     game = import_game(name)
     from sample_factory.envs.pettingzoo.env import PettingZooEnv
-    from sample_factory.envs.pettingzoo.turns import parallel_from_turns
+    from sample_factory.envs.pettingzoo.turns import TurnBasedEnv, parallel_from_turns
 
     if not hasattr(game, "parallel_env") and not hasattr(game, "env"):
         raise UnknownEnvError(f"--env={name}: {game.__name__} has neither parallel_env nor env.")
@@ -127,7 +127,8 @@ def make_pettingzoo_env(
         raise MissingPackageError(f"--env={name} cannot be made: {error}", name=error.name) from error
     if (cfg.env_frameskip or 1) > 1:
         log.warning("--env_frameskip=%d has no effect on PettingZoo environments.", cfg.env_frameskip)
-    return PettingZooEnv(env, name, channels_last=cfg.pixel_format == "HWC")
+    channels_last, turn_based = cfg.pixel_format == "HWC", isinstance(env, TurnBasedEnv)
+    return PettingZooEnv(env, name, channels_last=channels_last, turn_based=turn_based)
 
 
 FAMILY = EnvFamily(

@@ -259,13 +259,14 @@ def test_who_waits_for_its_turn_may_not_act_and_shares_the_outcome():
     env = make("pettingzoo_classic.connect_four_v3")
     observations, _ = env.reset(seed=0)
     assert {key: value.shape for key, value in observations[0].items()} == {
-        "obs": (6 * 7 * 2,),
+        "obs": (6 * 7 * 2 + 1,),
         "action_mask": (7,),
     }
     for turn in range(7):  # player 0 stacks column 0, player 1 column 1: four in a row on the seventh move
         masks = [int(obs["action_mask"].sum()) for obs in observations]
         assert masks[turn % 2] == 7
         assert masks[1 - turn % 2] == 0
+        assert [int(obs["obs"][-1]) for obs in observations] == [1 - turn % 2, turn % 2]
         observations, rewards, terminated, _, infos = env.step([0, 1])
         assert all(info.get("is_active", True) for info in infos)
     assert (rewards, terminated) == ([1.0, -1.0], [True, True])

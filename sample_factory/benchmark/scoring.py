@@ -37,7 +37,7 @@ from sample_factory.envs.make import make_env
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.evaluate import EvaluationResult, evaluate_policy
-from sample_factory.evaluation.player import Player, RandomPlayer, load_player
+from sample_factory.evaluation.player import Player, load_player, random_player
 from sample_factory.model.checkpoints import CheckpointError
 
 EVAL_DIR = "eval/final"
@@ -98,9 +98,7 @@ def _play(cfg: Config, options: Options, random: bool = False) -> EvaluationResu
 
     env = make(0)
     try:
-        player: Player = (
-            RandomPlayer(env.action_space, options.seed) if random else load_player(cfg, env, options.seed)
-        )
+        player: Player = random_player(env, options.seed) if random else load_player(cfg, env, options.seed)
     finally:
         env.close()
     return evaluate_policy(

@@ -58,10 +58,13 @@ def action_spaces(env: Any) -> list[spaces.Space[Any]]:
 
 def role_obs_space(obs_space: spaces.Dict, role: int) -> spaces.Dict:
     """What one role sees of an observation space with the parts of all roles."""
+    return spaces.Dict(role_observation(obs_space.spaces, role))
+
+
+def role_observation(obs: Mapping[str, Any], role: int) -> dict[str, Any]:
+    """What one role sees of an observation with the parts of all roles."""
     prefix = role_prefix(role)
-    return spaces.Dict(
-        {key.removeprefix(prefix): space for key, space in obs_space.spaces.items() if key.startswith(prefix)}
-    )
+    return {key.removeprefix(prefix): value for key, value in obs.items() if key.startswith(prefix)}
 
 
 class RoleObservations:

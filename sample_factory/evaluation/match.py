@@ -16,6 +16,7 @@ from sample_factory.config.config import Config
 from sample_factory.envs.contract import EnvConfig
 from sample_factory.envs.make import make_env
 from sample_factory.envs.observations import observation_dict_space
+from sample_factory.envs.roles import roles_of
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.player import Player, load_player
 from sample_factory.evaluation.stage import Stage, env_seed
@@ -93,6 +94,12 @@ def play_matches(
             raise EvaluationError(
                 f"--env={cfgs[0].env} has one agent, so nobody can play against anybody in it; "
                 "compare scores with `sf enjoy` instead."
+            )
+        if roles_of(env) is not None:
+            raise EvaluationError(
+                f"--env={cfgs[0].env} has agents that differ, so sides can't change places; compare the mean "
+                "rewards of `sf evaluate`, or give experiments with agents that are alike, such as those of "
+                "--env=pettingzoo_classic.connect_four_v3."
             )
         _check_same_game(cfgs, env)
         seeds = [None, None] if seed is None else [env_seed(seed, 1), env_seed(seed, 2)]

@@ -9,24 +9,23 @@ Invariant: a player starts every episode without memory of earlier ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
+from sample_factory.config.config import Config
 from sample_factory.envs.contract import ACTION_MASK
 from sample_factory.envs.observations import observation_dict_space
+from sample_factory.envs.roles import Roles, role_obs_space, role_observation, roles_of
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.source import find_checkpoint
-from sample_factory.evaluation.stage import Observation
+from sample_factory.evaluation.stage import Observation, env_seed
 from sample_factory.model.actor_critic import ActorCritic, make_actor_critic
 from sample_factory.model.checkpoints import Checkpoint
 from sample_factory.rl.action_spaces import num_action_parameters, to_env_actions
 from sample_factory.rl.distributions import make_distribution
-
-if TYPE_CHECKING:
-    from sample_factory.config.config import Config
 
 
 class Player(Protocol):
@@ -87,6 +86,43 @@ class TrainedPlayer:
         self._states[agent] = 0.0
 
 
+class RolePlayer:
+    """A player for each role of environments whose agents differ.
+
+    Args:
+        roles: of the agents of one environment; the agents of the next one are numbered on.
+        players: one for each role.
+    """
+
+    def __init__(self, roles: Roles, players: Sequence[Player]) -> None:
+        self._of_agent = roles.of_agent
+        self._players = players
+
+    def begin(self, num_agents: int) -> None:
+        """See `Player`."""
+        for player in self._players:
+            player.begin(num_agents)
+
+    def act(self, observations: Sequence[Observation], agents: Sequence[int]) -> Sequence[Any]:
+        """See `Player`."""
+        actions: list[Any] = [None] * len(agents)
+        for role, player in enumerate(self._players):
+            places = [place for place, agent in enumerate(agents) if self._role_of(agent) == role]
+            if places:
+                seen = [role_observation(observations[place], role) for place in places]
+                chosen = player.act(seen, [agents[place] for place in places])
+                for place, action in zip(places, chosen, strict=True):
+                    actions[place] = action
+        return actions
+
+    def forget(self, agent: int) -> None:
+        """See `Player`."""
+        self._players[self._role_of(agent)].forget(agent)
+
+    def _role_of(self, agent: int) -> int:
+        return self._of_agent[agent % len(self._of_agent)]
+
+
 class RandomPlayer:
     """Chance: every allowed action is equally likely. What a trained policy has to beat."""
 
@@ -112,8 +148,18 @@ class RandomPlayer:
         """See `Player`."""
 
 
-def load_player(cfg: Config, env: Any, seed: int | None = None) -> TrainedPlayer:
+def random_player(env: Any, seed: int = 0) -> Player:
+    """Chance, for every agent of an environment."""
+    roles = roles_of(env)
+    if roles is None:
+        return RandomPlayer(env.action_space, seed)
+    return RolePlayer(roles, [RandomPlayer(space, seed) for space in roles.action_spaces])
+
+
+def load_player(cfg: Config, env: Any, seed: int | None = None) -> Player:
     """The policy `--policy_index` of an experiment, as `--iter_num` and the `--eval_*` flags say.
+
+    Where agents differ, the other roles are played by the policies of its team, as they are now.
 
     Args:
         cfg: with the experiment's saved values.
@@ -124,11 +170,31 @@ def load_player(cfg: Config, env: Any, seed: int | None = None) -> TrainedPlayer
         EvaluationError: there is no checkpoint, or it does not fit the network.
         CheckpointError: there are checkpoints, but none can be loaded.
     """
-    checkpoint = find_checkpoint(cfg)
-    model = load_model(cfg, checkpoint, observation_dict_space(env), env.action_space)
+    roles, obs_space = roles_of(env), observation_dict_space(env)
+    if roles is None:
+        return _load_trained(cfg, obs_space, env.action_space, seed)
+    chosen = cfg.get("policy_index", 0)
+    players = []
+    for role, action_space in enumerate(roles.action_spaces):
+        policy_index = chosen - chosen % roles.count + role
+        wanted = cfg if policy_index == chosen else _latest_of(cfg, policy_index)
+        role_seed = None if seed is None else env_seed(seed, role)
+        players.append(_load_trained(wanted, role_obs_space(obs_space, role), action_space, role_seed))
+    return RolePlayer(roles, players)
+
+
+def _latest_of(cfg: Config, policy_index: int) -> Config:
+    choice = {"policy_index": policy_index, "iter_num": "latest", "model_path": None}
+    return Config.from_dict(cfg.to_dict() | choice)
+
+
+def _load_trained(
+    cfg: Config, obs_space: spaces.Dict, action_space: spaces.Space[Any], seed: int | None
+) -> TrainedPlayer:
+    model = load_model(cfg, find_checkpoint(cfg), obs_space, action_space)
     use_gpu = cfg.get("device", "cpu") == "gpu" and torch.cuda.is_available()
     model.to(torch.device("cuda" if use_gpu else "cpu"))
-    return TrainedPlayer(model, deterministic=is_deterministic(cfg, env.action_space), seed=seed)
+    return TrainedPlayer(model, deterministic=is_deterministic(cfg, action_space), seed=seed)
 
 
 def load_model(

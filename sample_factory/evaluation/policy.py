@@ -25,6 +25,7 @@ from sample_factory.config.parsing import default_cfg
 from sample_factory.envs.contract import ACTION_MASK
 from sample_factory.envs.make import make_env
 from sample_factory.envs.observations import BARE_KEY, observation_dict_space
+from sample_factory.envs.roles import role_obs_space, roles_of
 from sample_factory.envs.space_files import space_from_json, space_to_json
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.exportable import ExportablePolicy
@@ -236,7 +237,11 @@ def spaces_of(cfg: Config, directory: Path) -> tuple[spaces.Dict, spaces.Space[A
         return signature.obs_space, signature.action_space
     env = make_env(cfg.env, cfg, None)
     try:
-        return observation_dict_space(env), env.action_space
+        roles, obs_space = roles_of(env), observation_dict_space(env)
+        if roles is None:
+            return obs_space, env.action_space
+        role = cfg.get("policy_index", 0) % roles.count
+        return role_obs_space(obs_space, role), roles.action_spaces[role]
     finally:
         env.close()
 

@@ -27,7 +27,7 @@ from sample_factory.envs.make import make_env
 from sample_factory.evaluation.curves import plot_learning_curve
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.evaluate import EvaluationResult, evaluate_policy
-from sample_factory.evaluation.player import RandomPlayer, load_player
+from sample_factory.evaluation.player import load_player, random_player
 from sample_factory.evaluation.show import enjoy
 from sample_factory.evaluation.video import video_path
 from sample_factory.model.checkpoints import CheckpointError
@@ -55,7 +55,7 @@ def score(cfg: Config, num_episodes: int, seed: int) -> Scores:
 
     env = make(0)
     try:
-        players = (load_player(cfg, env, seed), RandomPlayer(env.action_space, seed))
+        players = (load_player(cfg, env, seed), random_player(env, seed))
     finally:
         env.close()
     trained, random = (

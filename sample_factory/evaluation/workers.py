@@ -22,7 +22,7 @@ from sample_factory.envs.contract import EnvConfig, agents_of
 from sample_factory.envs.make import make_env
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.evaluate import EpisodeRecord, EvaluationRound, Programme
-from sample_factory.evaluation.player import Player, RandomPlayer, load_player
+from sample_factory.evaluation.player import Player, load_player, random_player
 from sample_factory.evaluation.recording import Recording
 from sample_factory.evaluation.stage import Stage, env_seed
 from sample_factory.evaluation.video import require_picture
@@ -66,7 +66,7 @@ class Job:
         """The policy, with random numbers of its own in each process."""
         seed = env_seed(self.programme.seed, worker)
         if self.random:
-            return RandomPlayer(env.action_space, seed)
+            return random_player(env, seed)
         return load_player(self.cfg, env, seed)
 
     def open_stages(self, opened: ExitStack, worker: int = 0, num_workers: int = 1) -> dict[int, Stage]:

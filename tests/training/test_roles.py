@@ -10,19 +10,33 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from sample_factory.algorithms.appo.board import Board
+from sample_factory.algorithms.appo.enjoy_appo import enjoy
 from sample_factory.algorithms.appo.population import EVENTS_FILE, Population
 from sample_factory.algorithms.appo.probe import RoleProbe
-from sample_factory.algorithms.appo.role_stores import RoleActions, RoleArrays, RoleMapping, layout_for_all
+from sample_factory.algorithms.appo.role_stores import (
+    RoleActions,
+    RoleArrays,
+    RoleMapping,
+    check_roles,
+    layout_for_all,
+)
+from sample_factory.algorithms.appo.scripts.multi_agent_match import main as match
 from sample_factory.algorithms.appo.session import ExitStatus, run_session
 from sample_factory.algorithms.appo.trajectories import TrajectoryLayout, TrajectoryStore
 from sample_factory.algorithms.appo.weights import WeightsLayout
 from sample_factory.config.errors import ConfigError
+from sample_factory.config.experiment_files import save_cfg
 from sample_factory.config.parsing import default_cfg, parse_args
 from sample_factory.envs.registry import register_env, temporary_registrations
 from sample_factory.envs.roles import RoleObservations, Roles
+from sample_factory.evaluate import main as evaluate
+from sample_factory.evaluation.player import random_player
+from sample_factory.evaluation.policy import load_policy
+from sample_factory.model.actor_critic import ActorCritic, make_actor_critic
 from sample_factory.model.checkpoints import CheckpointStore
 from sample_factory.monitoring.log import close_logging
 from sample_factory.processes.shared_memory import SharedArrays
@@ -78,6 +92,13 @@ def test_agents_are_played_by_policies_of_their_role(mix: bool):
     assert set(policies.ravel().tolist()) == {0, 1, 2, 3, 4, 5}
     one_team = (policies // 2 == policies[:, :1] // 2).all(axis=1)
     assert one_team.all() != mix
+
+
+def test_where_policies_take_turns_every_team_keeps_its_environments():
+    mapping = RoleMapping([0, 1], num_envs=4, num_policies=4, fixed_from=3)
+    assert mapping.policies.tolist() == [2, 3, 0, 1, 2, 3, 0, 1]
+    mapping.episodes_ended(range(8))
+    assert mapping.policies.tolist() == [2, 3, 0, 1, 2, 3, 0, 1]
 
 
 def test_weak_policies_are_replaced_within_their_role(tmp_path: Path):
@@ -160,17 +181,106 @@ TWINS = (
 @pytest.mark.learning
 @pytest.mark.slow
 @pytest.mark.usefixtures("twins")
-@pytest.mark.parametrize("use_rnn", [False, True])
-def test_agents_that_differ_both_learn(tmp_path: Path, use_rnn: bool):
+@pytest.mark.parametrize("flag", ["--use_rnn=False", "--use_rnn=True", "--async_rl=False"])
+def test_agents_that_differ_both_learn(tmp_path: Path, flag: str):
     # Guessing gets 4 and 2 of 8.
-    rewards = mean_reward(tmp_path, *TWINS, "--num_policies=2", f"--use_rnn={use_rnn}", num_policies=2)
+    rewards = mean_reward(tmp_path, *TWINS, "--num_policies=2", flag, num_policies=2)
     assert min(rewards) > 6.5
 
 
+@pytest.fixture
+def trained_twins(tmp_path: Path, twins: None) -> Path:
+    """An experiment with two teams, each of whose policies names the bit it sees."""
+    flags = [*TWINS, f"--train_dir={tmp_path}", "--experiment=twins", "--num_policies=4"]
+    cfg = parse_args(flags)
+    save_cfg(cfg)
+    for policy_id in range(4):
+        size = UnlikeTwins.sizes[policy_id % 2]
+        space = spaces.Dict({"obs": spaces.Box(0.0, 1.0, (size,), np.float32)})
+        torch.manual_seed(policy_id)
+        model = make_actor_critic(cfg, space, spaces.Discrete(size))
+        teach_to_copy(model, size)
+        store = CheckpointStore(tmp_path / "twins" / f"checkpoint_p{policy_id}")
+        store.save({"model": model.state_dict()}, policy_version=policy_id + 1, env_steps=100)
+    return tmp_path / "twins"
+
+
+def teach_to_copy(model: ActorCritic, size: int) -> None:
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    seen, states = {"obs": torch.eye(size)}, torch.zeros(size, model.rnn_state_size)
+    for _ in range(200):
+        logits = model.act(seen, states).action_params
+        loss = torch.nn.functional.cross_entropy(logits, torch.arange(size))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def evaluation_flags(experiment: Path, *flags: str) -> list[str]:
+    return [
+        "--algo=APPO",
+        "--env=unlike_twins",
+        f"--train_dir={experiment.parent}",
+        f"--experiment={experiment.name}",
+        "--eval_deterministic=True",
+        *flags,
+    ]
+
+
+@pytest.mark.parametrize("policy_index", [0, 3])
+def test_agents_that_differ_are_shown_together(trained_twins: Path, policy_index: int):
+    flags = evaluation_flags(trained_twins, "--no_render", "--max_num_episodes=8")
+    cfg = parse_args([*flags, f"--policy_index={policy_index}"], evaluation=True)
+    assert enjoy(cfg) == (0, 8.0)  # every answer of both agents is right
+
+
+def test_agents_that_differ_are_scored_together(trained_twins: Path, capsys: pytest.CaptureFixture[str]):
+    flags = ("--max_num_episodes=12", "--num_envs_per_worker=3", "--num_workers=1", "--policy_index=2")
+    assert evaluate([*evaluation_flags(trained_twins), *flags]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["n_traj"], summary["return_mean"], summary["policy_version"]) == (12, 8.0, 3)
+
+
+def test_chance_plays_every_role():
+    player = random_player(UnlikeTwins(), seed=0)
+    observations = UnlikeTwins().reset(seed=0)[0] * 100
+    actions = np.array(player.act(observations, range(200))).reshape(100, 2)
+    assert actions.max(axis=0).tolist() == [1, 3]
+
+
+def test_a_policy_is_loaded_with_the_spaces_of_its_role(trained_twins: Path):
+    policy = load_policy(trained_twins, policy_index=1)
+    assert {key: space.shape for key, space in policy.observation_space.spaces.items()} == {"obs": (4,)}
+    actions, _ = policy.act(np.eye(4, dtype=np.float32))
+    assert [int(action) for action in actions] == [0, 1, 2, 3]
+
+
+def test_agents_that_differ_play_no_matches(trained_twins: Path, capsys: pytest.CaptureFixture[str]):
+    assert match([trained_twins.name] * 2 + [f"--train_dir={trained_twins.parent}"]) == 1
+    assert "--env=unlike_twins has agents that differ" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("twins")
-def test_every_role_needs_policies(tmp_path: Path):
-    with pytest.raises(ConfigError, match="--num_policies=2"):
-        run_session(parse_args([*TWINS, f"--train_dir={tmp_path}", "--num_policies=1"]))
+@pytest.mark.parametrize(
+    ("flags", "remedy"),
+    [
+        (("--num_policies=1",), "--num_policies=2"),
+        (("--num_policies=2", "--league_fraction=0.5"), "--league_fraction=0"),
+        (("--num_policies=2", "--eval_every_env_steps=500"), "--eval_every_env_steps=0"),
+    ],
+)
+def test_what_roles_cannot_do_is_refused_with_a_remedy(tmp_path: Path, flags: tuple[str, ...], remedy: str):
+    with pytest.raises(ConfigError, match=f"use {remedy}"):
+        run_session(parse_args([*TWINS, f"--train_dir={tmp_path}", *flags]))
+
+
+def test_taking_turns_needs_as_many_agents_of_each_kind():
+    cfg = default_cfg()
+    cfg.env, cfg.async_rl, cfg.num_policies = "pettingzoo_mpe.simple_adversary_v3", False, 2
+    either = (spaces.Discrete(5), spaces.Discrete(5))
+    check_roles(cfg, Roles((0, 1, 0, 1), either))
+    with pytest.raises(ConfigError, match="use --async_rl=True"):
+        check_roles(cfg, Roles((0, 1, 1), either))
 
 
 def test_a_pettingzoo_game_with_an_adversary_trains_a_network_for_each_role(tmp_path: Path):

@@ -146,17 +146,12 @@ class RolloutWorkerBuilder:
         if plan.num_seats:
             guests = Guests(cfg.league_fraction, plan.num_policies, self.site.board().seat_loaded)
             return LeagueMapping(guests, *shape, mix=cfg.pbt_mix_policies_in_one_env, seed=seed)
+        mix = cfg.pbt_mix_policies_in_one_env
+        fixed_from = None if cfg.async_rl else self._first_env_id(split_id)
         roles = self.site.probe.agent_roles
         if len(self.site.probe.roles) > 1:
-            mix = cfg.pbt_mix_policies_in_one_env
-            return RoleMapping(roles, plan.envs_per_split, plan.num_policies, mix, seed)
-        return PolicyMapping(
-            *shape,
-            plan.num_policies,
-            mix=cfg.pbt_mix_policies_in_one_env,
-            seed=seed,
-            fixed_from=None if cfg.async_rl else self._first_env_id(split_id),
-        )
+            return RoleMapping(roles, plan.envs_per_split, plan.num_policies, mix, seed, fixed_from)
+        return PolicyMapping(*shape, plan.num_policies, mix, seed, fixed_from)
 
     def _first_env_id(self, split_id: int) -> int:
         plan = self.site.plan

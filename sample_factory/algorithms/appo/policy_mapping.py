@@ -39,11 +39,13 @@ class PolicyMapping:
         for env_index in range(num_envs):
             self._draw(env_index)
         if fixed_from is not None:
-            env_ids = fixed_from + np.arange(num_envs).repeat(agents_per_env)
-            self._drawn[:] = env_ids % num_policies
+            self._fix(fixed_from + np.arange(num_envs))
         self.policies = self._drawn.copy()
         # The same, unless guests take part: who chooses the actions, and who learns from them.
         self.actors = self.recorded = self.policies
+
+    def _fix(self, env_ids: np.ndarray) -> None:
+        self._drawn[:] = env_ids.repeat(self._agents_per_env) % self._num_policies
 
     def _draw(self, env_index: int) -> None:
         count = self._agents_per_env if self._mix else 1

@@ -47,7 +47,7 @@ def _describe(cfg: Config, env: Any) -> Probe:
     if found is None:
         roles: tuple[RoleProbe, ...] = (_describe_role(cfg, obs_space, env.action_space),)
     else:
-        check_roles(cfg, found.count)
+        check_roles(cfg, found)
         roles = tuple(
             _describe_role(cfg, role_obs_space(obs_space, role), action_space, role_prefix(role))
             for role, action_space in enumerate(found.action_spaces)

@@ -19,20 +19,28 @@ from sample_factory.algorithms.appo.probe import RoleProbe
 from sample_factory.algorithms.appo.trajectories import TrajectoryLayout
 from sample_factory.config.config import Config
 from sample_factory.config.errors import ConfigError
+from sample_factory.envs.roles import Roles
 
 
-def check_roles(cfg: Config, count: int) -> None:
-    """Raises `ConfigError` when the settings don't give every role its policies."""
+def check_roles(cfg: Config, roles: Roles) -> None:
+    """Raises `ConfigError` when the settings don't give every role its policies, or want what roles can't."""
     problems = []
+    count = roles.count
     if cfg.num_policies % count:
         problems.append(
             f"--num_policies={cfg.num_policies} must be a multiple of {count}: the agents of --env={cfg.env} "
             f"have {count} kinds of spaces, and each kind needs policies of its own; "
             f"use --num_policies={count * max(1, cfg.num_policies // count)}."
         )
-    if not cfg.async_rl:
+    if not cfg.async_rl and len({roles.of_agent.count(role) for role in range(count)}) > 1:
         problems.append(
-            f"--async_rl=False needs agents that are alike, which those of --env={cfg.env} are not."
+            f"--async_rl=False needs as many agents of one kind as of any other, for all policies to collect "
+            f"alike, which --env={cfg.env} does not have; use --async_rl=True."
+        )
+    if cfg.eval_every_env_steps > 0:
+        problems.append(
+            f"--eval_every_env_steps={cfg.eval_every_env_steps} needs agents that are alike, which those of "
+            f"--env={cfg.env} are not; use --eval_every_env_steps=0, and `sf evaluate` when you like."
         )
     if cfg.league_fraction > 0:
         problems.append(
@@ -115,10 +123,23 @@ class RoleMapping(PolicyMapping):
     Policy p has role `p % roles` and belongs to team `p // roles`.
     """
 
-    def __init__(self, agent_roles: Sequence[int], num_envs: int, num_policies: int, mix: bool, seed: int):
+    def __init__(
+        self,
+        agent_roles: Sequence[int],
+        num_envs: int,
+        num_policies: int,
+        mix: bool = True,
+        seed: int = 0,
+        fixed_from: int | None = None,
+    ):
+        """With `fixed_from`, environment i belongs to team `(fixed_from + i) % teams` for good."""
         self._agent_roles = np.array(agent_roles)
         self._num_roles = int(self._agent_roles.max()) + 1
-        super().__init__(num_envs, len(agent_roles), num_policies, mix, seed)
+        super().__init__(num_envs, len(agent_roles), num_policies, mix, seed, fixed_from)
+
+    def _fix(self, env_ids: np.ndarray) -> None:
+        teams = env_ids % (self._num_policies // self._num_roles)
+        self._drawn[:] = (teams[:, None] * self._num_roles + self._agent_roles).ravel()
 
     def _draw(self, env_index: int) -> None:
         first = env_index * self._agents_per_env

@@ -9,19 +9,21 @@ over, which is counted as a failure.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sample_factory.bench.watched_run import Member, Reading, WatchedRun, descriptors
+from sample_factory.processes.ends import ProcessHandle
 
 START_TIMEOUT_SEC = 300.0
 RECOVERY_TIMEOUT_SEC = 60.0
 END_TIMEOUT_SEC = 120.0
+DEATH_TIMEOUT_SEC = 5.0
 LEFTOVER_TIMEOUT_SEC = 10.0
 READ_EVERY_SEC = 0.1
 WARM_UP_SEC = 5.0
@@ -126,7 +128,7 @@ class _Driver:
         run, recording = self._run, self._recording
         next_kill = run.seconds() + WARM_UP_SEC + self._pause()
         while run.is_running:
-            time.sleep(READ_EVERY_SEC)
+            run.wait(READ_EVERY_SEC)
             recording.readings.append(run.read())
             self._watch_recovery()
             recording.main_descriptors.append(descriptors(run.process.pid))
@@ -150,12 +152,14 @@ class _Driver:
         same_title = sum(member.title == victim.title for member in victims[role])
         before = self._run.read()
         try:
-            os.kill(victim.pid, signal.SIGKILL)
+            with contextlib.closing(ProcessHandle(victim.pid)) as process:
+                os.kill(victim.pid, signal.SIGKILL)
+                # A killed process writes nothing any more once the kernel has taken its memory away.
+                process.wait(DEATH_TIMEOUT_SEC)
         except ProcessLookupError:
             return False
         kill = Kill(before.seconds, victim.role, victim.title)
         self._recording.kills.append(kill)
-        _wait_for_end(victim.pid)
         after = self._run.read()
         if victim.role == "learner":
             self._recording.losses.append(LearnerLoss(after.version, after.env_steps))
@@ -185,16 +189,3 @@ def _has_worked(victim: Member, before: Reading, now: Reading) -> bool:
         worker_id = int(victim.title.rpartition("_")[2])
         return now.sampled[worker_id] > before.sampled[worker_id]
     return sum(now.sampled) > sum(before.sampled)
-
-
-def _wait_for_end(pid: int) -> None:
-    """A killed process writes nothing any more once the kernel has taken its memory away."""
-    deadline = time.monotonic() + 5.0
-    while time.monotonic() < deadline:
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                if file.read().rpartition(")")[2].split()[0] in "ZX":
-                    return
-        except OSError:
-            return
-        time.sleep(0.001)

@@ -84,7 +84,7 @@ def record_soak(arguments: Sequence[str], output: Path, tell: Callable[[str], No
             if time.monotonic() >= next_told:
                 next_told = time.monotonic() + 60.0
                 tell(f"{usage[TREE].pss_mb:.1f} MB, {usage[TREE].descriptors} descriptors\n")
-            time.sleep(READ_EVERY_SEC)
+            run.wait(READ_EVERY_SEC)
         recording.env_steps = run.read().env_steps
         recording.exit_code = run.process.returncode
         recording.orphans, recording.shared_memory = run.leftovers(10.0)

@@ -27,6 +27,7 @@ from sample_factory.algorithms.appo.trajectories import SlotState
 from sample_factory.bench import pole_game
 from sample_factory.config.parsing import parse_args
 from sample_factory.config.precedence import resolve
+from sample_factory.processes.ends import ProcessHandle, wait_for_ends
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from sample_factory.processes.worker import TITLE_PREFIX
 
@@ -39,6 +40,7 @@ ROLES = {
     f"{TITLE_PREFIX}learner": "learner",
     pole_game.TITLE: "game",
 }
+ATTACH_LOOK_SEC = 0.1
 _MAX_GENERATIONS = 4
 _LONGEST_GAP_SEC = 3.0  # between two looks at the clock; the rest of a longer one is not counted
 
@@ -86,6 +88,7 @@ class WatchedRun:
                 env=environment,
                 start_new_session=True,
             )
+        self._handle = ProcessHandle(self.process.pid)
         self._seconds, self._last_look = 0.0, time.monotonic()
         self._board: Board | None = None
 
@@ -104,6 +107,10 @@ class WatchedRun:
         """Whether the main process lives."""
         return self.process.poll() is None
 
+    def wait(self, seconds: float) -> bool:
+        """Waits at most so long; whether the main process has ended."""
+        return self._handle.wait(seconds)
+
     def seconds(self) -> float:
         """Seconds since the start, without those in which this process itself was stopped."""
         now = time.monotonic()
@@ -118,7 +125,7 @@ class WatchedRun:
                 raise RuntimeError(f"the training ended with {self.process.returncode} before it had begun")
             if self.seconds() > timeout:
                 raise RuntimeError(f"no training within {timeout:.0f} s")
-            time.sleep(0.1)
+            self.wait(ATTACH_LOOK_SEC)  # nothing tells from outside that training has begun
             if self._board is None:
                 self._map()
 
@@ -166,7 +173,7 @@ class WatchedRun:
         """Processes still alive `timeout` seconds after the end, and new names in /dev/shm."""
         deadline = time.monotonic() + timeout
         while (orphans := _marked(self.mark)) and time.monotonic() < deadline:
-            time.sleep(0.1)
+            wait_for_ends(orphans, deadline - time.monotonic())
         new = sorted(set(os.listdir("/dev/shm")) - self._shared_memory)
         return orphans, new
 
@@ -178,6 +185,7 @@ class WatchedRun:
             except ProcessLookupError:
                 continue
         self.process.wait(10.0)
+        self._handle.close()
 
 
 def cpu_seconds(pid: int) -> float:

@@ -25,7 +25,7 @@ SCORE_TAGS = ("0_aux/avg_true_reward", "0_aux/avg_reward", "10_ep_mean_reward")
 FPS_TAG = "0_aux/_fps"
 X_AXES = ("env_steps", "train_seconds")
 
-_SUMMARY_DIR = ".summary/0"
+_SUMMARY_DIR = ".summary"
 _GRID_POINTS = 200
 _LONGEST_GAP_SEC = 600.0  # longer silence is a pause between two attempts, not training
 
@@ -101,7 +101,7 @@ def read_curve(path: Path, tag: str | None = None, policy: int = 0) -> Curve | N
         return _zoo_curve(path)
     records = [record for record in read_metrics(path / METRICS_FILE_NAME) if record.get("policy") == policy]
     if not records:
-        records = _event_records(path / _SUMMARY_DIR)
+        records = _event_records(path / _SUMMARY_DIR / str(policy))
     for wanted in (tag,) if tag else SCORE_TAGS:
         if any(record.get(wanted) is not None for record in records):
             return _curve(records, wanted)

@@ -16,6 +16,7 @@ from typing import Any
 from sample_factory.benchmark.run_record import CONFIG_FILE, RUN_FILE, strict_json
 from sample_factory.benchmark.runs import Run
 from sample_factory.config.experiment_files import write_json
+from sample_factory.config.places import is_path
 from sample_factory.monitoring.metrics import METRICS_FILE_NAME
 
 _COPIED = (METRICS_FILE_NAME, "episodes.csv", "eval/final/episodes.csv", "eval/final/eval.json")
@@ -49,14 +50,21 @@ def write_records(runs: Sequence[Run], output: Path) -> list[Path]:
 def without_places(content: Any) -> Any:
     """A record without the entries, and the flags of command lines, that say where things were."""
     if isinstance(content, dict):
-        return {key: without_places(value) for key, value in content.items() if key not in _PLACES}
+        return {
+            key: without_places(value)
+            for key, value in content.items()
+            if key not in _PLACES and not is_path(value)
+        }
     if isinstance(content, list):
         return [without_places(entry) for entry in content if not _is_place(entry)]
     return content
 
 
 def _is_place(entry: Any) -> bool:
-    return isinstance(entry, str) and entry.startswith("--train_dir=")
+    if not isinstance(entry, str):
+        return False
+    name, _, value = entry.partition("=")
+    return is_path(entry) or is_path(value) or name == "--train_dir"
 
 
 def _file_name(text: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -213,7 +214,7 @@ def begin_training(cfg: Config, directory: Path, clock: Callable[[], float] = ti
         seed=cfg.get("seed"),
         run_name=Path(cfg.get("experiments_root") or "").parts[0] if cfg.get("experiments_root") else "",
         params=typed,
-        argv=str(cfg.get("command_line") or "").split(),
+        argv=shlex.split(str(cfg.get("command_line") or "")),
         determinism="full" if cfg.get("serial_mode") else "weights",
     )
     return RunRecord.begin(directory, cfg.to_dict(), facts, clock)

@@ -7,6 +7,7 @@ left out of cfg.json and blanked in the recorded command line; the value stays u
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ _SECRET_NAME = re.compile(
     r"(^|_)(api_?key|(auth|access)?_?token|secret(_key)?|passw(or)?d|credentials?)$", re.I
 )
 _BLANK = "***"
+_NEEDS_QUOTES = re.compile(r"[\s'\"\\]")
 _VALUE = r"(?P<value>[^\s\"',}]+)"
 _WRITTEN_SECRETS = (
     # API_KEY=x, --api_key=x, "api_key": "x"; then --api_key x: "the token expired" is only a sentence.
@@ -39,15 +41,15 @@ def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def redacted_command_line(argv: list[str], typed: Mapping[str, Any]) -> str:
-    """The command line as one string, with the values of secrets blanked.
+    """The command line as one string, which `shlex.split` takes apart, with the values of secrets blanked.
 
     The values are searched for rather than the flags, because a flag may have been abbreviated.
     """
     secrets = [str(value) for name, value in typed.items() if is_secret(name) and value]
-    line = " ".join(argv)
+    words = list(argv)
     for secret in sorted(secrets, key=len, reverse=True):
-        line = line.replace(secret, _BLANK)
-    return line
+        words = [word.replace(secret, _BLANK) for word in words]
+    return " ".join(shlex.quote(word) if _NEEDS_QUOTES.search(word) or not word else word for word in words)
 
 
 def blanked(text: str) -> str:

@@ -19,7 +19,8 @@ from sample_factory.config.experiment_files import CFG_FILE, cfg_path, read_cfg_
 from sample_factory.config.parsing import parse_args
 from sample_factory.config.precedence import resolve
 from sample_factory.config.setting import parse_bool
-from sample_factory.evaluation.source import locate
+from sample_factory.evaluation.errors import EvaluationError
+from sample_factory.evaluation.source import Location, locate
 from sample_factory.evaluation.wandb_source import PREFIX, RunPath, download
 
 
@@ -41,6 +42,33 @@ def experiment_cfg(directory: Path, *flags: str) -> Config:
     """The settings of the experiment in a directory, with these flags typed."""
     place = [f"--train_dir={directory.parent}", f"--experiment={directory.name}"]
     return load_evaluation_cfg([*place, *flags])
+
+
+def policy_parser(prog: str, description: str) -> argparse.ArgumentParser:
+    """The flags of a program that takes one policy; `policy_location` says where it is."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=description,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--experiment", help="name of the experiment")
+    parser.add_argument("--train_dir", default="./train_dir", help="where experiments are")
+    parser.add_argument("--model_path", help="instead of --experiment: a directory, checkpoint or name")
+    parser.add_argument("--iter_num", default="latest", help="which checkpoint: latest, best, an SGD step")
+    parser.add_argument("--policy_index", type=int, default=0, help="which policy of the experiment")
+    return parser
+
+
+def policy_location(args: argparse.Namespace) -> Location:
+    """The policy that the flags of `policy_parser` name.
+
+    Raises:
+        EvaluationError: there is none.
+    """
+    if not (args.experiment or args.model_path):
+        raise EvaluationError("--experiment is missing: name one, for example --experiment=cartpole.")
+    return locate(args.model_path or Path(args.train_dir) / args.experiment)
 
 
 def with_source(argv: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ from gymnasium import spaces
 from sample_factory.config.errors import ConfigError, report_and_exit
 from sample_factory.envs.contract import ACTION_MASK
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
+from sample_factory.evaluation.command_line import policy_location, policy_parser
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.exportable import OUTPUTS, STATE_INPUT, ExportablePolicy
 from sample_factory.evaluation.policy import (
@@ -36,7 +37,7 @@ from sample_factory.evaluation.policy import (
     load_exportable,
     load_policy,
 )
-from sample_factory.evaluation.source import Location, locate
+from sample_factory.evaluation.source import Location
 from sample_factory.model.checkpoints import CheckpointError
 from sample_factory.model.durable_files import write_durably
 from sample_factory.rl.distributions import make_distribution
@@ -173,26 +174,14 @@ def _random_array(key: str, space: Any, batch_size: int, rng: np.random.Generato
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sf export",
-        description="Write a trained policy as ONNX or TorchScript.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--experiment", help="name of the experiment")
-    parser.add_argument("--train_dir", default="./train_dir", help="where experiments are")
-    parser.add_argument("--model_path", help="instead of --experiment: a directory, checkpoint or name")
+    parser = policy_parser("sf export", "Write a trained policy as ONNX or TorchScript.")
     parser.add_argument("--format", choices=tuple(SUFFIXES), default="onnx", help="what to write")
     parser.add_argument("--output", type=Path, help="file to write; None is policy.onnx or .pt beside it")
-    parser.add_argument("--iter_num", default="latest", help="which checkpoint: latest, best, an SGD step")
-    parser.add_argument("--policy_index", type=int, default=0, help="which policy of the experiment")
     return parser
 
 
 def _run(args: argparse.Namespace, say: Callable[[str], Any]) -> None:
-    if not (args.experiment or args.model_path):
-        raise EvaluationError("--experiment is missing: name one, for example --experiment=cartpole.")
-    location = locate(args.model_path or Path(args.train_dir) / args.experiment)
+    location = policy_location(args)
     output = args.output or location.directory / f"policy{SUFFIXES[args.format]}"
     if output.suffix != SUFFIXES[args.format]:
         raise EvaluationError(

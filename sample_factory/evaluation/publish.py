@@ -2,74 +2,56 @@
 
 Writes a directory that evaluation and `load_policy` read like an experiment: cfg.json, spaces.json and a
 checkpoint with weights alone, plus the learning curve, the score over 100 episodes beside that of a random
-policy, and the command it was trained with. The table in the README of `trained_policies/` is made anew.
+policy, and the command it was trained with. The tables in README files are made anew (`published`).
 
-Invariant: a directory appears complete or not at all, and says nothing about the machine's file system.
+Invariant: a directory appears complete or not at all, what is scored is what it holds, and it says nothing
+about the machine's file system (`config.places`).
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
-import re
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from sample_factory.benchmark.run_record import RUN_FILE, read_json_object, strict_json
+from sample_factory.benchmark.run_record import RUN_FILE, TRAINING_MODULE, read_json_object, strict_json
 from sample_factory.config.config import Config, experiment_dir
 from sample_factory.config.errors import ConfigError, report_and_exit
-from sample_factory.config.experiment_files import CFG_FILE, write_json
+from sample_factory.config.experiment_files import CFG_FILE, read_cfg_file, write_json
+from sample_factory.config.places import command_without_places, settings_without_places
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
-from sample_factory.evaluation.command_line import experiment_cfg
+from sample_factory.evaluation.command_line import experiment_cfg, policy_location, policy_parser
 from sample_factory.evaluation.curves import CurveError, learning_curves, plot_learning_curve
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.evaluate import EpisodeRecord, Programme
 from sample_factory.evaluation.outputs import write_table
-from sample_factory.evaluation.player import is_deterministic
-from sample_factory.evaluation.policy import SPACES_FILE, Signature, load_exportable
-from sample_factory.evaluation.source import TRAINED_POLICIES, Location, find_checkpoint, locate
+from sample_factory.evaluation.player import is_deterministic, load_model
+from sample_factory.evaluation.policy import SPACES_FILE, Signature, load_exportable, spaces_of
+from sample_factory.evaluation.published import EPISODES_FILE, RESULT_FILE, write_tables
+from sample_factory.evaluation.replay import STANDARD_ERRORS, replay_episodes
+from sample_factory.evaluation.source import TRAINED_POLICIES, Location, find_checkpoint
 from sample_factory.evaluation.workers import Job, play
 from sample_factory.model.checkpoints import Checkpoint, CheckpointError, CheckpointStore
 from sample_factory.model.durable_files import write_durably
 from sample_factory.monitoring.log import init_logging, logger
-from sample_factory.monitoring.metrics import METRICS_FILE_NAME, read_metrics
 from sample_factory.processes.affinity import available_cores
 
-RESULT_FILE = "result.json"
-EPISODES_FILE = "episodes.csv"
 CURVE_PICTURE, CURVE_TABLE = "curve.png", "curve.csv"
-README = "README.md"
 FORMAT = "sample_factory.trained_policy/1"
+LARGE_MB = 3.0
+FULL, HALF, AUTO = "float32", "float16", "auto"
 
 _ENVS_PER_WORKER = 4
-_REPLAYED_FRAMES = 3000  # what a test may spend on playing a policy again
-_NOT_OURS_TO_TELL = (
-    "train_dir",
-    "experiments_root",
-    "record_to",
-    "cli_args",
-    "command_line",
-    "model_path",
-    "git_repo_name",
-)
-_PLACES = re.compile(r"--(train_dir|experiments_root)[= ]\S+ ?")
-_TABLE_START, _TABLE_END = "<!-- scores -->", "<!-- end of scores -->"
-_README = f"""# Trained policies
-
-Trained with this code; each directory holds the weights, the settings, the learning curve and the episodes
-behind its score. `sf enjoy --model_path=NAME` plays one, `sf evaluate --model_path=NAME` scores it again, and
-`sample_factory.load_policy("NAME")` uses it in a program.
-
-{_TABLE_START}
-{_TABLE_END}
-"""
+_PROGRAM = f"python -m {TRAINING_MODULE}"
 
 
 @dataclass(frozen=True)
@@ -83,6 +65,16 @@ class Publication:
     num_episodes: int = 100
     deterministic: bool = False
     seed: int = 0
+    weights: str = AUTO
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Episodes of the policy and of chance, on the same seeds."""
+
+    trained: list[EpisodeRecord]
+    chance: list[EpisodeRecord]
+    seconds_per_episode: float  # of one core
 
 
 def publish(wanted: Publication) -> dict[str, Any]:
@@ -91,163 +83,170 @@ def publish(wanted: Publication) -> dict[str, Any]:
     Raises:
         EvaluationError: there is no such policy, or something has this name already.
     """
-    if wanted.directory.exists():
-        raise EvaluationError(f"{wanted.directory} exists; choose another --name or remove it first.")
+    directory, source = wanted.directory, wanted.location.directory
+    if directory.exists():
+        raise EvaluationError(f"{directory} exists; choose another --name or remove it first.")
+    unfinished = directory.with_name(f".{directory.name}.partial")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    partial = unfinished / directory.name
+    try:
+        weights = _write_policy(partial, wanted)
+        cfg = experiment_cfg(partial, f"--eval_deterministic={wanted.deterministic}", "--device=cpu")
+        scores = _play(cfg, wanted)
+        result = {"name": directory.name, "weights": weights, "seed": wanted.seed}
+        result |= _result(cfg, source, scores)
+        _write_curve(partial, source, wanted.policy_index, result)
+        write_table(partial / EPISODES_FILE, scores.trained)
+        write_json(partial / RESULT_FILE, result)
+        partial.rename(directory)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    write_tables(directory.parent)
+    _warn_about(result)
+    return result
+
+
+def _write_policy(directory: Path, wanted: Publication) -> str:
+    """Writes what it takes to play; in which precision the weights are."""
     source = wanted.location.directory
-    flags = [
-        f"--policy_index={wanted.policy_index}",
-        f"--iter_num={wanted.checkpoint}",
-        f"--eval_deterministic={wanted.deterministic}",
-        "--device=cpu",
-    ]
+    flags = [f"--policy_index={wanted.policy_index}", f"--iter_num={wanted.checkpoint}", "--device=cpu"]
     cfg = experiment_cfg(source, *flags)
     if wanted.location.file is not None:
         cfg.model_path = str(wanted.location.file)
     checkpoint = find_checkpoint(cfg)
-    cfg.model_path = str(checkpoint.path)
-    programme = Programme(wanted.num_episodes, _ENVS_PER_WORKER * len(available_cores()), wanted.seed)
-    trained = play(Job(cfg, programme), len(available_cores()))
-    chance = play(Job(cfg, programme, random=True), len(available_cores()))
     _, signature = load_exportable(Location(source, checkpoint.path))
-    result = _result(cfg, checkpoint, trained, chance) | {
-        "name": wanted.directory.name,
-        "deterministic": is_deterministic(cfg, signature.action_space),
-        "seed": wanted.seed,
-    }
-    partial = wanted.directory.with_name(f".{wanted.directory.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        _write_policy(partial, cfg, checkpoint, signature)
-        _write_curve(partial, source, cfg, result)
-        write_table(partial / EPISODES_FILE, trained)
-        write_json(partial / RESULT_FILE, result)
-        partial.rename(wanted.directory)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    write_readme(wanted.directory.parent)
-    return result
+    saved = settings_without_places(read_cfg_file(source / CFG_FILE))
+    write_json(directory / CFG_FILE, saved | {"command_line": training_command(source), "cli_args": {}})
+    write_durably(directory / SPACES_FILE, signature.to_json().encode())
+    store = CheckpointStore(directory / "checkpoint_p0")
+    precision = FULL if wanted.weights == AUTO else wanted.weights
+    path = _save_weights(store, checkpoint, _weights(cfg, checkpoint, signature, precision))
+    if wanted.weights == AUTO and path.stat().st_size > LARGE_MB * 1e6:
+        precision = HALF
+        path = _save_weights(store, checkpoint, _weights(cfg, checkpoint, signature, precision))
+    if path.stat().st_size > LARGE_MB * 1e6:
+        logger().warning(
+            "The weights take %.1f MB in %s; a smaller --hidden_size would keep the repository small.",
+            path.stat().st_size / 1e6,
+            precision,
+        )
+    return precision
 
 
-def _result(
-    cfg: Config, checkpoint: Checkpoint, trained: list[EpisodeRecord], chance: list[EpisodeRecord]
-) -> dict[str, Any]:
-    scores = [episode.true_reward for episode in trained]
-    random_scores = [episode.true_reward for episode in chance]
-    length = float(np.mean([episode.length for episode in trained]))
-    record = read_json_object(experiment_dir(cfg) / RUN_FILE) or {}
+def _save_weights(store: CheckpointStore, checkpoint: Checkpoint, weights: dict[str, Any]) -> Path:
+    return store.save(
+        {"model": weights}, policy_version=checkpoint.policy_version, env_steps=checkpoint.env_steps
+    )
+
+
+def _weights(cfg: Config, checkpoint: Checkpoint, signature: Signature, precision: str) -> dict[str, Any]:
+    """The state of the network, without the optimizer's.
+
+    Half precision is for storage: networks are built in float32 and take the values over. What is no
+    parameter, such as counts and means of the normalisation, stays exact.
+    """
+    weights: dict[str, Any] = dict(checkpoint.state["model"])
+    if precision == FULL:
+        return weights
+    model = load_model(cfg, checkpoint, signature.obs_space, signature.action_space)
+    largest = torch.finfo(torch.float16).max
+    for name, parameter in model.named_parameters():
+        if name in weights and bool((parameter.detach().abs() <= largest).all()):
+            weights[name] = weights[name].to(torch.float16)
+    return weights
+
+
+def _play(cfg: Config, wanted: Publication) -> _Scores:
+    num_workers = len(available_cores())
+    programme = Programme(wanted.num_episodes, _ENVS_PER_WORKER * num_workers, wanted.seed)
+    started = time.perf_counter()
+    trained = play(Job(cfg, programme), num_workers)
+    seconds = (time.perf_counter() - started) * num_workers / wanted.num_episodes
+    return _Scores(trained, play(Job(cfg, programme, random=True), num_workers), seconds)
+
+
+def _result(cfg: Config, source: Path, scores: _Scores) -> dict[str, Any]:
+    found = [episode.true_reward for episode in scores.trained]
+    by_chance = [episode.true_reward for episode in scores.chance]
+    checkpoint = find_checkpoint(cfg)
+    _, action_space = spaces_of(cfg, experiment_dir(cfg))
+    record = read_json_object(source / RUN_FILE) or {}
+    score, spread, chance = float(np.mean(found)), float(np.std(found)), float(np.mean(by_chance))
     result: dict[str, Any] = strict_json(
         {
             "format": FORMAT,
             "env": cfg.env,
-            "episodes": len(scores),
-            "score": float(np.mean(scores)),
-            "score_std": float(np.std(scores)),
-            "score_min": min(scores),
-            "score_max": max(scores),
-            "mean_length": length,
-            "random_score": float(np.mean(random_scores)),
-            "random_score_std": float(np.std(random_scores)),
-            "replay_episodes": int(np.clip(_REPLAYED_FRAMES / length, 2, min(10, len(scores)))),
+            "deterministic": is_deterministic(cfg, action_space),
+            "episodes": len(found),
+            "score": score,
+            "score_std": spread,
+            "score_min": min(found),
+            "score_max": max(found),
+            "mean_length": float(np.mean([episode.length for episode in scores.trained])),
+            "random_score": chance,
+            "random_score_std": float(np.std(by_chance)),
+            "replay_episodes": min(
+                len(found), replay_episodes(score, spread, chance, scores.seconds_per_episode)
+            ),
             "policy_version": checkpoint.policy_version,
             "env_steps": checkpoint.env_steps,
             "train_seconds": record.get("progress", {}).get("train_seconds"),
             "cpu": record.get("host", {}).get("cpu"),
             "cpu_count": record.get("host", {}).get("cpu_count"),
-            "command": training_command(cfg),
+            "command": training_command(source),
         }
     )
     return result
 
 
-def training_command(cfg: Config) -> str:
-    """The command the policy was trained with, without what says where the files were."""
-    flags = _PLACES.sub("", read_saved(cfg).get("command_line") or "").strip()
-    return f"python -m sample_factory.algorithms.appo.train_appo {flags}"
+def training_command(directory: Path) -> str:
+    """The command an experiment was trained with, without what says where the files were."""
+    flags = str(read_cfg_file(directory / CFG_FILE).get("command_line") or "")
+    return f"{_PROGRAM} {command_without_places(flags.removeprefix(_PROGRAM))}".strip()
 
 
-def read_saved(cfg: Config) -> dict[str, Any]:
-    """The experiment's cfg.json as it is on disk."""
-    saved: dict[str, Any] = json.loads((experiment_dir(cfg) / CFG_FILE).read_text(encoding="utf-8"))
-    return saved
-
-
-def _write_policy(directory: Path, cfg: Config, checkpoint: Checkpoint, signature: Signature) -> None:
-    saved = {name: value for name, value in read_saved(cfg).items() if name not in _NOT_OURS_TO_TELL}
-    write_json(directory / CFG_FILE, saved | {"command_line": training_command(cfg), "cli_args": {}})
-    write_durably(directory / SPACES_FILE, signature.to_json().encode())
-    CheckpointStore(directory / "checkpoint_p0").save(
-        {"model": checkpoint.state["model"]},
-        policy_version=checkpoint.policy_version,
-        env_steps=checkpoint.env_steps,
-    )
-
-
-def _write_curve(directory: Path, source: Path, cfg: Config, result: dict[str, Any]) -> None:
+def _write_curve(directory: Path, source: Path, policy_index: int, result: dict[str, Any]) -> None:
     """The learning curve as a table and, where matplotlib is, as a picture; without metrics there is none."""
-    curve = learning_curves(read_metrics(source / METRICS_FILE_NAME)).get(cfg.get("policy_index", 0))
+    curve = learning_curves(source, policy_index + 1).get(policy_index)
     if curve is None:
-        logger().warning("%s has no %s, so there is no curve.", source, METRICS_FILE_NAME)
+        logger().warning("%s has no metrics.jsonl, so there is no curve.", source)
         return
     with (directory / CURVE_TABLE).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["env_steps", "mean_episode_reward"])
-        writer.writerows(zip(curve.env_steps, curve.values, strict=True))
+        writer.writerows(zip(map(int, curve.env_steps), map(float, curve.values), strict=True))
     try:
         plot_learning_curve(
-            source / METRICS_FILE_NAME,
+            {policy_index: curve},
             directory / CURVE_PICTURE,
-            title=f"{cfg.env}: {result['name']}",
+            title=f"{result['env']}: {result['name']}",
             random_score=result["random_score"],
         )
     except CurveError as error:
         logger().warning("%s", error)
 
 
-def published(folder: Path) -> list[dict[str, Any]]:
-    """What was measured of every policy in a folder, by name."""
-    found = (read_json_object(path) for path in sorted(folder.glob(f"*/{RESULT_FILE}")))
-    return [result for result in found if result is not None]
-
-
-def write_readme(folder: Path) -> None:
-    """Makes the table of scores anew; other text in the file stays."""
-    path = folder / README
-    text = path.read_text(encoding="utf-8") if path.exists() else _README
-    before, _, rest = text.partition(_TABLE_START)
-    _, _, after = rest.partition(_TABLE_END)
-    rows = [
-        "| policy | environment | score | random policy | frames | episodes |",
-        "|---|---|---|---|---|---|",
-    ]
-    for result in published(folder):
-        name = result["name"]
-        rows.append(
-            f"| [{name}]({name}) | `{result['env']}` | {result['score']:.2f} ± {result['score_std']:.2f} "
-            f"| {result['random_score']:.2f} ± {result['random_score_std']:.2f} "
-            f"| {result['env_steps']:,} | {result['episodes']} |"
-        )
-    commands = [f"    # {result['name']}\n    {result['command']}" for result in published(folder)]
-    table = "\n".join([*rows, "", "Trained with", "", "\n\n".join(commands)])
-    write_durably(path, f"{before}{_TABLE_START}\n{table}\n{_TABLE_END}{after}".encode())
+def _warn_about(result: dict[str, Any]) -> None:
+    error = np.hypot(result["score_std"], result["random_score_std"]) / np.sqrt(result["episodes"])
+    if result["score"] - result["random_score"] <= STANDARD_ERRORS * error:
+        logger().warning("%s is not clearly better than a random policy; train for longer.", result["name"])
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sf publish",
-        description="Put a trained policy into trained_policies/, with its score, curve and command.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
+    parser = policy_parser(
+        "sf publish", "Put a trained policy into trained_policies/, with its score, curve and command."
     )
-    parser.add_argument("--experiment", help="name of the experiment")
-    parser.add_argument("--train_dir", default="./train_dir", help="where experiments are")
-    parser.add_argument("--model_path", help="instead of --experiment: a directory or checkpoint file")
     parser.add_argument("--name", required=True, help="of the directory in --folder")
     parser.add_argument("--folder", type=Path, default=Path(TRAINED_POLICIES), help="where to publish")
-    parser.add_argument("--iter_num", default="latest", help="which checkpoint: latest, best, an SGD step")
-    parser.add_argument("--policy_index", type=int, default=0, help="which policy of the experiment")
     parser.add_argument("--episodes", type=int, default=100, help="to score it over")
     parser.add_argument("--eval_seed", type=int, default=0, help="of these episodes")
     parser.add_argument("--eval_deterministic", action="store_true", help="take the most likely actions")
+    parser.add_argument(
+        "--weights",
+        choices=(AUTO, FULL, HALF),
+        default=AUTO,
+        help=f"how weights are stored; {AUTO}: {FULL}, or {HALF} where that would take over {LARGE_MB:g} MB",
+    )
     return parser
 
 
@@ -256,17 +255,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     init_logging(None, log_to_file=False)
     try:
-        if not (args.experiment or args.model_path):
-            raise EvaluationError("--experiment is missing: name one, for example --experiment=cartpole.")
         result = publish(
             Publication(
-                location=locate(args.model_path or Path(args.train_dir) / args.experiment),
+                location=policy_location(args),
                 directory=args.folder / args.name,
                 checkpoint=args.iter_num,
                 policy_index=args.policy_index,
                 num_episodes=args.episodes,
                 deterministic=args.eval_deterministic,
                 seed=args.eval_seed,
+                weights=args.weights,
             )
         )
     except ConfigError as error:

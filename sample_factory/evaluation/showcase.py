@@ -24,7 +24,7 @@ from sample_factory.config.parsing import parse_args
 from sample_factory.config.precedence import resolve
 from sample_factory.envs.contract import EnvConfig
 from sample_factory.envs.make import make_env
-from sample_factory.evaluation.curves import plot_learning_curve
+from sample_factory.evaluation.curves import learning_curves, plot_learning_curve
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.evaluate import EvaluationResult, evaluate_policy
 from sample_factory.evaluation.player import load_player, random_player
@@ -32,7 +32,6 @@ from sample_factory.evaluation.show import enjoy
 from sample_factory.evaluation.video import video_path
 from sample_factory.model.checkpoints import CheckpointError
 from sample_factory.monitoring.log import init_logging, logger
-from sample_factory.monitoring.metrics import METRICS_FILE_NAME
 
 CURVE_NAME = "learning_curve.png"
 _ENVS_AT_ONCE = 8
@@ -73,14 +72,14 @@ def record_video(cfg: Config) -> Path:
     return video_path(experiment_dir(cfg), cfg.video_name)
 
 
-def draw_curve(cfg: Config, random_reward: float) -> Path:
+def draw_curve(cfg: Config, random_score: float) -> Path:
     """Draws the learning curve; its path."""
     directory = experiment_dir(cfg)
     return plot_learning_curve(
-        directory / METRICS_FILE_NAME,
+        learning_curves(directory, cfg.num_policies),
         directory / CURVE_NAME,
         title=f"{cfg.env}: {cfg.experiment}",
-        random_score=random_reward,
+        random_score=random_score,
     )
 
 
@@ -93,7 +92,7 @@ def showcase(cfg: Config, num_episodes: int, seed: int) -> None:
     )
     for name, make in (
         ("Video", lambda: record_video(cfg)),
-        ("Learning curve", lambda: draw_curve(cfg, scores.random.mean_reward)),
+        ("Learning curve", lambda: draw_curve(cfg, scores.random.mean_true_reward)),
     ):
         try:
             _say(f"{name}: {make()}")

@@ -152,7 +152,7 @@ class EvaluationWorker:
         if not self._has_said_so:
             self._has_said_so = True
             self._context.reporter.send(WorkerDone(self._context.name))
-        time.sleep(timeout)
+        self._context.rest(timeout)
 
     def close(self) -> None:
         """Closes the environments."""

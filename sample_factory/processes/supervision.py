@@ -22,9 +22,16 @@ from typing import Any
 
 from sample_factory.processes.channels import ReportPipe
 from sample_factory.processes.offspring import Descendant, descendants, end_survivors
+from sample_factory.processes.one_time_event import OneTimeEvent
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from sample_factory.processes.stacks import StackFile
-from sample_factory.processes.worker import WorkerFailed, WorkerSpec, WorkerStarted, run_worker
+from sample_factory.processes.worker import (
+    WorkerFailed,
+    WorkerLinks,
+    WorkerSpec,
+    WorkerStarted,
+    run_worker,
+)
 
 log = logging.getLogger("sample_factory")
 
@@ -82,6 +89,7 @@ class _Worker:
     stack_file: StackFile
     process: Any = None
     pipe: ReportPipe | None = None
+    stop: OneTimeEvent | None = None
     started: bool = False
     deaths: int = 0
     restart_at: float | None = None
@@ -93,6 +101,12 @@ class _Worker:
     @property
     def alive(self) -> bool:
         return self.process is not None and self.process.is_alive()
+
+    def close_links(self) -> None:
+        for link in (self.pipe, self.stop):
+            if link is not None:
+                link.close()
+        self.pipe = self.stop = None
 
 
 @dataclass
@@ -124,23 +138,19 @@ class Supervisor:
         self._launch(worker)
 
     def _launch(self, worker: _Worker) -> None:
-        if worker.pipe is not None:
-            worker.pipe.close()
-        worker.pipe = ReportPipe()
+        worker.close_links()
+        worker.pipe, worker.stop = ReportPipe(), OneTimeEvent()
         worker.started, worker.failure, worker.restart_at, worker.stack = False, None, None, ""
         self._life_signs["stop_requests"][worker.index] = False
         self._life_signs["heartbeats"][worker.index] = time.monotonic()
         worker.stack_file.take()
-        args = (
-            worker.spec,
-            self._life_signs,
-            worker.index,
-            worker.pipe.writer,
-            worker.stack_file,
-            worker.deaths,
+        links = WorkerLinks(
+            self._life_signs, worker.index, worker.stop, worker.pipe.writer, worker.stack_file
         )
         # Not daemonic: an environment may start processes of its own.
-        worker.process = self._context.Process(target=run_worker, args=args, name=worker.spec.name)
+        worker.process = self._context.Process(
+            target=run_worker, args=(worker.spec, links, worker.deaths), name=worker.spec.name
+        )
         _ensure_fork_server()
         worker.process.start()
 
@@ -271,6 +281,8 @@ class Supervisor:
         for worker in workers:
             worker.restart_at = None
             self._life_signs["stop_requests"][worker.index] = True
+            if worker.stop is not None:
+                worker.stop.set()
         deadline = time.monotonic() + timeout
         for worker in workers:
             # A worker with a full report pipe waits for its reader, so read until it is gone.
@@ -294,9 +306,7 @@ class Supervisor:
             if worker.process is not None:
                 worker.process.close()
                 worker.process = None
-            if worker.pipe is not None:
-                worker.pipe.close()
-                worker.pipe = None
+            worker.close_links()
             worker.stack_file.close()
         self._life_signs.close()
 

@@ -27,6 +27,7 @@ import numpy as np
 from sample_factory.processes import affinity
 from sample_factory.processes.allocator import keep_freed_memory
 from sample_factory.processes.channels import Reporter, ReportWriter
+from sample_factory.processes.one_time_event import OneTimeEvent
 from sample_factory.processes.shared_memory import SharedArrays
 from sample_factory.processes.stacks import write_stacks_to
 
@@ -55,6 +56,8 @@ class WorkerContext:
     reporter: Reporter
     beat: Callable[[], None]  # call between long pieces of work: "I am alive"
     life: int = 0  # how many times this worker was started before
+    # Waits at most so many seconds, for components that wait for nothing else: it ends with a stop request.
+    rest: Callable[[float], object] = field(default=lambda seconds: None)
 
 
 Builder = Callable[[WorkerContext], Component]
@@ -108,15 +111,24 @@ class LifeSigns:
         return bool(self._stops[self._index])
 
 
-def run_worker(
-    spec: WorkerSpec, life_signs: SharedArrays, index: int, writer: ReportWriter, stack_fd: Any, life: int
-) -> None:
+@dataclass(frozen=True)
+class WorkerLinks:
+    """What ties a worker process to its supervisor; passed when the process starts."""
+
+    life_signs: SharedArrays
+    index: int
+    stop: OneTimeEvent  # wakes a worker that rests; the request itself is among the life signs
+    writer: ReportWriter
+    stack_fd: Any
+
+
+def run_worker(spec: WorkerSpec, links: WorkerLinks, life: int) -> None:
     """Entry point of a worker process."""
-    _prepare_process(spec, stack_fd.detach())
-    signs = LifeSigns(life_signs, index)
+    _prepare_process(spec, links.stack_fd.detach())
+    signs, writer = LifeSigns(links.life_signs, links.index), links.writer
     signs.beat()
     try:
-        component = spec.build(WorkerContext(spec.name, writer, signs.beat, life))
+        component = spec.build(WorkerContext(spec.name, writer, signs.beat, life, links.stop.wait))
         writer.send(WorkerStarted(spec.name))
         try:
             while not signs.stop_requested():

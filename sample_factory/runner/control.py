@@ -104,7 +104,7 @@ def _stop_launcher(files: RunFiles, patience_sec: float) -> None:
                 raise RunnerError(f"The launcher does not stop: {error}") from error
             if not told:
                 told = _tell_launcher(files)
-        time.sleep(_POLL_SEC)
+        time.sleep(_POLL_SEC)  # waiting for a file lock has no deadline
 
 
 def _tell_launcher(files: RunFiles) -> bool:
@@ -120,4 +120,4 @@ def _await_end(backend: Backend, records: list[JobRecord], patience_sec: float) 
     deadline = time.monotonic() + patience_sec
     while time.monotonic() < deadline and any(record.state.is_open for record in records):
         reconcile([record for record in records if record.state.is_open], backend)
-        time.sleep(_POLL_SEC)
+        time.sleep(_POLL_SEC)  # queues and files of other programs tell only who asks

@@ -74,7 +74,7 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
-        time.sleep(seconds)
+        time.sleep(seconds)  # schedulers tell only who asks
 
 
 class StopRequest:

@@ -67,7 +67,7 @@ class JobProcess:
             _say(f"error: {error.strerror}: {error.filename}")
             return self._end(126 if isinstance(error, PermissionError) else 127)
         exit_code = self._wait(child, wakeup)
-        self._drain(child.pid)
+        self._drain(child, wakeup)
         return self._end(exit_code)
 
     def _start(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -116,13 +116,16 @@ class JobProcess:
         self._kill_at = min(self._kill_at, time.monotonic() + self._options.margin)
         child.send_signal(signal.SIGUSR1)
 
-    def _drain(self, group: int) -> None:
+    def _drain(self, child: subprocess.Popen[bytes], wakeup: int) -> None:
         """What a command leaves behind ends with it; if the job was told to stop, its grace still holds."""
         while self._result["stopped_by"] and time.monotonic() < self._kill_at:
-            if not _signal_group(group, 0):
+            if not _signal_group(child.pid, 0):
                 return
-            time.sleep(_DRAIN_POLL_SEC)
-        _signal_group(group, signal.SIGKILL)
+            # The end of others' children is no event; signals are, and SIGQUIT ends the grace.
+            select.select([wakeup], [], [], _DRAIN_POLL_SEC)
+            for number in _arrived(wakeup):
+                self._pass_on(number, child)
+        _signal_group(child.pid, signal.SIGKILL)
 
     def _end(self, exit_code: int) -> int:
         self._result["exit_code"] = exit_code

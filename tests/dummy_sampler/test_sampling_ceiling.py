@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from sample_factory.algorithms.dummy_sampler.sampler import report_line
-from sample_factory.algorithms.dummy_sampler.worker import SamplerWorker, Score
+from sample_factory.algorithms.dummy_sampler.worker import SamplerWorker, Score, Waiting
 from sample_factory.config.parsing import parse_args
 from sample_factory.envs.vector import ObsRows, SingleAgentVector
+from sample_factory.processes.one_time_event import OneTimeEvent
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from sample_factory.run_algorithm import run_algorithm
 from tests.doubles import CountingEnv
@@ -19,18 +20,19 @@ DOCUMENTED = (
 )
 
 
-def numbers_of(num_workers, go):
-    specs = {"go": ArraySpec((1,), "bool"), "frames": ArraySpec((num_workers,), "int64")}
-    numbers = SharedArrays(specs)
-    numbers["go"][0] = go
-    return numbers
+def numbers_of(num_workers):
+    return SharedArrays({"frames": ArraySpec((num_workers,), "int64")})
 
 
-def worker_of(numbers, limit=10**9):
+def worker_of(numbers, limit=10**9, started=True):
     vector = SingleAgentVector([CountingEnv(), CountingEnv()], [0, 1])
     rows = ObsRows({"obs": np.zeros((2, 1, 1), np.float32)}, np.arange(2))
     vector.reset(rows)
-    return SamplerWorker(vector, [[0, 1], [1, 0]], rows, Score(numbers, 1, limit))
+    start = OneTimeEvent()
+    if started:
+        start.set()
+    waiting = Waiting(start, rest=lambda seconds: None)
+    return SamplerWorker(vector, [[0, 1], [1, 0]], rows, Score(numbers, 1, limit), waiting)
 
 
 def test_the_documented_command_line_is_understood():
@@ -39,19 +41,19 @@ def test_the_documented_command_line_is_understood():
 
 
 def test_nobody_steps_before_the_common_start():
-    numbers = numbers_of(2, go=False)
-    worker_of(numbers).poll(timeout=0.0)
+    numbers = numbers_of(2)
+    worker_of(numbers, started=False).poll(timeout=0.0)
     assert numbers["frames"].tolist() == [0, 0]
 
 
 def test_a_worker_counts_its_frames_in_its_own_place():
-    numbers = numbers_of(2, go=True)
+    numbers = numbers_of(2)
     worker_of(numbers).poll(timeout=0.0)
     assert numbers["frames"].tolist() == [0, 100]
 
 
 def test_a_worker_rests_when_its_share_is_done():
-    numbers = numbers_of(2, go=True)
+    numbers = numbers_of(2)
     worker = worker_of(numbers, limit=150)
     for _ in range(5):
         worker.poll(timeout=0.0)

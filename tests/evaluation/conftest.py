@@ -49,21 +49,26 @@ NETWORK = [
 ]
 
 
+def save_steady_policy(cfg: Config, action: int, policy_index: int = 0) -> None:
+    """Puts an experiment on disk whose policy always takes the given action."""
+    env = make_env(cfg.env, cfg, None)
+    model = make_actor_critic(cfg, observation_dict_space(env), env.action_space)
+    with torch.no_grad():
+        model.action_head.linear.weight.zero_()
+        model.action_head.linear.bias.zero_()
+        model.action_head.linear.bias[action] = 100.0
+    save_cfg(cfg)
+    store = CheckpointStore(experiment_dir(cfg) / f"checkpoint_p{policy_index}")
+    store.save({"model": model.state_dict()}, policy_version=5, env_steps=320)
+
+
 @pytest.fixture
 def train(command_line: list[str]) -> Callable[..., Config]:
-    """Puts an experiment on disk whose policy always takes the given action."""
+    """`save_steady_policy` from flags."""
 
     def make(*flags: str, action: int = 2, policy_index: int = 0) -> Config:
         cfg = parse_args([*command_line, *NETWORK, *flags])
-        env = make_env(cfg.env, cfg, None)
-        model = make_actor_critic(cfg, observation_dict_space(env), env.action_space)
-        with torch.no_grad():
-            model.action_head.linear.weight.zero_()
-            model.action_head.linear.bias.zero_()
-            model.action_head.linear.bias[action] = 100.0
-        save_cfg(cfg)
-        store = CheckpointStore(experiment_dir(cfg) / f"checkpoint_p{policy_index}")
-        store.save({"model": model.state_dict()}, policy_version=5, env_steps=320)
+        save_steady_policy(cfg, action, policy_index)
         MADE.clear()
         return cfg
 

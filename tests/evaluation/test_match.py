@@ -6,19 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 
 from sample_factory.algorithms.appo.scripts.multi_agent_match import main
-from sample_factory.config.config import experiment_dir
-from sample_factory.config.experiment_files import save_cfg
 from sample_factory.config.parsing import parse_args
-from sample_factory.envs.make import make_env
-from sample_factory.envs.observations import observation_dict_space
 from sample_factory.evaluation.match import MatchResult, Record
-from sample_factory.model.actor_critic import make_actor_critic
-from sample_factory.model.checkpoints import CheckpointStore
 from sample_factory_examples.train_rock_paper_scissors import register_custom_components
-from tests.evaluation.conftest import NETWORK
+from tests.evaluation.conftest import NETWORK, save_steady_policy
 
 ROCK, PAPER, SCISSORS = range(3)
 
@@ -40,16 +33,7 @@ def put(
         f"--train_dir={train_dir}",
         *NETWORK,
     ]
-    cfg = parse_args(flags)
-    made = make_env(cfg.env, cfg, None)
-    model = make_actor_critic(cfg, observation_dict_space(made), made.action_space)
-    with torch.no_grad():
-        model.action_head.linear.weight.zero_()
-        model.action_head.linear.bias.zero_()
-        model.action_head.linear.bias[action] = 100.0
-    save_cfg(cfg)
-    store = CheckpointStore(experiment_dir(cfg) / f"checkpoint_p{policy_index}")
-    store.save({"model": model.state_dict()}, policy_version=5, env_steps=320)
+    save_steady_policy(parse_args(flags), action, policy_index)
 
 
 def test_the_better_policy_wins_from_either_side(tmp_path: Path):

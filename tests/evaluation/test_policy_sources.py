@@ -1,10 +1,13 @@
 import json
 import shutil
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from sample_factory.algorithms.appo.enjoy_appo import main as enjoy
 from sample_factory.config.config import experiment_dir
+from sample_factory.evaluate import main as evaluate
 from sample_factory.evaluation.command_line import with_source
 from sample_factory.evaluation.errors import EvaluationError
 from sample_factory.evaluation.source import find_checkpoint, locate
@@ -166,3 +169,41 @@ def test_the_command_line_is_completed_from_a_run(fake_api, tmp_path, monkeypatc
     argv = with_source(["--model_path=wandb:team/project/abc", f"--train_dir={tmp_path / 'here'}"])
     assert argv[0] == "--env=paying"
     assert argv[-2:] == [f"--train_dir={tmp_path / 'here/wandb'}", "--experiment=abc"]
+
+
+@pytest.fixture
+def wandb_module(fake_api, monkeypatch):
+    """A stand-in for the package, as far as policies are downloaded with it."""
+    module = ModuleType("wandb")
+    module.Api = lambda timeout: fake_api
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    return module
+
+
+@pytest.mark.parametrize("flag", ["--wandb_run_path=team/project/abc", "--model_path=wandb:team/project/abc"])
+def test_a_policy_of_a_run_is_scored_and_played(wandb_module, flag, tmp_path, capsys):
+    here = f"--train_dir={tmp_path / 'here'}"
+    assert evaluate([flag, here, "--max_num_episodes=3", "--num_workers=1", "--eval_seed=0"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["n_traj"], summary["return_mean"]) == (3, 12.0)
+    assert enjoy([flag, here, "--no_render", "--max_num_episodes=1"]) == 0
+
+
+@pytest.mark.parametrize("program", ["evaluate", "enjoy"])
+def test_without_network_both_programs_say_what_to_do(wandb_module, program, tmp_path, capsys):
+    def unreachable(timeout):
+        raise OSError("Network is unreachable")
+
+    wandb_module.Api = unreachable
+    argv = ["--wandb_run_path=team/project/abc", f"--train_dir={tmp_path / 'here'}"]
+    assert {"evaluate": evaluate, "enjoy": enjoy}[program](argv) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: Weights & Biases can't be reached or has no such run (Network is unreach")
+    assert "use --model_path with a local copy" in error
+    assert "Traceback" not in error
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert evaluate(["--wandb_run_path=team/project/abc", f"--train_dir={tmp_path}"]) == 1
+    assert "pip install 'sample-factory-rebuilt[wandb]'" in capsys.readouterr().err

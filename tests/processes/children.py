@@ -127,6 +127,22 @@ def sleep_for_ever() -> None:
     time.sleep(1000)
 
 
+class Resting:
+    """Has nothing to do, for much longer than a stop may take."""
+
+    REST_SEC = 20.0
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+
+    def poll(self, timeout: float) -> None:
+        self._context.reporter.send("resting")
+        self._context.rest(self.REST_SEC)
+
+    def close(self) -> None:
+        self._context.reporter.send("closed")
+
+
 class Toy:
     """A component that reports when it is built, polled first and closed; the base of the others."""
 

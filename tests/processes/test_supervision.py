@@ -77,6 +77,14 @@ def test_a_worker_is_built_polled_and_closed_in_its_process(watch: Watch) -> Non
     assert watch.deaths == []
 
 
+def test_a_worker_that_rests_hears_a_stop_at_once(watch: Watch) -> None:
+    watch.start(children.Resting)
+    watch.until(lambda: "resting" in watch.reports)
+    started = time.monotonic()
+    assert list(watch.supervisor.stop(["worker"], 30.0)) == ["closed"]
+    assert time.monotonic() - started < 0.5 * children.Resting.REST_SEC
+
+
 def test_all_started_waits_for_every_worker(watch: Watch) -> None:
     watch.start(children.Toy, "quick")
     watch.start(children.StuckInBuild, "slow")

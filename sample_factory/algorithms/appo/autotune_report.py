@@ -44,8 +44,8 @@ def command_to_reuse(cfg: Config, tuned: Config, orig_argv: Sequence[str]) -> st
     """
     typed = cfg.get("cli_args") or {}
     chosen = [f"--{name}={tuned[name]}" for name in TUNED if name not in typed]
-    flags = without_autotune(str(cfg.get("command_line") or "").split())
-    return " ".join([*_program(orig_argv), *flags, *chosen])
+    flags = without_autotune(shlex.split(str(cfg.get("command_line") or "")))
+    return shlex.join([*_program(orig_argv), *flags, *chosen])
 
 
 def without_autotune(tokens: Sequence[str]) -> list[str]:
@@ -67,5 +67,5 @@ def _program(orig_argv: Sequence[str]) -> list[str]:
     for word in orig_argv:
         if word.startswith("--"):
             break
-        words.append(shlex.quote(word))
+        words.append(word)
     return words

@@ -84,6 +84,7 @@ class Evaluator:
         directory: of the experiment.
         reporter: gets an `EvaluationReport` for each evaluation.
         look_sec: between looks for new checkpoints.
+        rest: waits when there is nothing to play; see `WorkerContext`.
     """
 
     def __init__(
@@ -94,9 +95,11 @@ class Evaluator:
         *,
         look_sec: float = LOOK_SEC,
         clock: Callable[[], float] = time.monotonic,
+        rest: Callable[[float], object] = lambda seconds: None,
     ) -> None:
         self._cfg = cfg
         self._reporter = reporter
+        self._rest = rest
         self._look_sec, self._clock = look_sec, clock
         self._metric = cfg.save_best_metric
         self._stores = [BestCheckpoints(directory / f"checkpoint_p{p}") for p in range(cfg.num_policies)]
@@ -115,7 +118,7 @@ class Evaluator:
     def poll(self, timeout: float) -> None:
         """Plays on for a while; waits when there is nothing to play."""
         if not self.work(timeout):
-            time.sleep(timeout)
+            self._rest(timeout)
 
     def work(self, seconds: float) -> bool:
         """Plays on for at most this long; whether there was anything to play."""

@@ -9,8 +9,7 @@ Invariant: a seat names a member only when that member's weights have been publi
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,12 +44,14 @@ class LeagueKeeper:
         seats: Sequence[WeightStore],
         layout: WeightsLayout,
         stopwatch: Stopwatch,
+        rest: Callable[[float], object] = lambda seconds: None,
     ):
         self._directory = directory
         self._board = board
         self._seats = seats
         self._layout = layout
         self._watch = stopwatch
+        self._rest = rest  # see `WorkerContext`
 
     def poll(self, timeout: float) -> None:
         """Loads whoever is wanted and not there yet."""
@@ -64,7 +65,7 @@ class LeagueKeeper:
                 changed = True
         if not changed:
             self._watch.switch(Activity.WAITING)
-            time.sleep(timeout)  # seats change every few minutes, and nobody waits for it
+            self._rest(timeout)  # seats change every few minutes, and nobody waits for it
             self._watch.switch(Activity.OTHER)
 
     def _load(self, number: int, weights: WeightStore) -> int:
@@ -101,4 +102,5 @@ class LeagueKeeperBuilder:
         site.prepare_worker(threads=1)
         seats = [site.weight_store(plan.num_policies + seat) for seat in range(plan.num_seats)]
         watch = site.stopwatch(LEAGUE_KEEPER)
-        return LeagueKeeper(site.directory, site.board(), seats, site.probe.roles[0].weights, watch)
+        layout = site.probe.roles[0].weights
+        return LeagueKeeper(site.directory, site.board(), seats, layout, watch, context.rest)

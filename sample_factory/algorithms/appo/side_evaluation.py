@@ -52,7 +52,7 @@ class EvaluatorBuilder:
         torch.set_num_threads(1)
         self.user_code.restore()
         init_worker_logging(self.directory, self.cfg.log_to_file, console=self.console)
-        return Evaluator(self.cfg, self.directory, context.reporter)
+        return Evaluator(self.cfg, self.directory, context.reporter, rest=context.rest)
 
 
 class SideEvaluation:

@@ -22,6 +22,7 @@ from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
 from sample_factory.monitoring.log import init_logging
 from sample_factory.processes.affinity import available_cores, cores_for_worker
 from sample_factory.processes.child_call import ChildCallError, call_in_child
+from sample_factory.processes.one_time_event import OneTimeEvent
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
 from sample_factory.processes.supervision import Supervisor, start_fork_server, stop_fork_server
 from sample_factory.processes.worker import WorkerSpec
@@ -72,36 +73,36 @@ def _make_and_close(cfg: Config, user_code: UserCode) -> None:
 
 
 def _sample(cfg: Config, signals: Signals) -> ExitStatus:
-    numbers = SharedArrays(
-        {"go": ArraySpec((1,), "bool"), "frames": ArraySpec((cfg.num_workers,), "int64")},
-        "sample_factory_sampler",
-    )
+    numbers = SharedArrays({"frames": ArraySpec((cfg.num_workers,), "int64")}, "sample_factory_sampler")
+    start = OneTimeEvent()
     supervisor = Supervisor(max_workers=cfg.num_workers)
     try:
         user_code = UserCode.capture()
         for worker_id in range(cfg.num_workers):
-            supervisor.start(_spec(cfg, user_code, numbers, worker_id))
+            builder = SamplerWorkerBuilder(cfg, user_code, numbers, start, worker_id)
+            supervisor.start(_spec(cfg, builder))
         _await_workers(cfg, supervisor, signals)
-        numbers["go"][0] = True
+        start.set()
         frames, seconds = _measure(cfg, supervisor, numbers, signals)
     except SamplerFailedError as error:
         log.error("%s", error)
         return ExitStatus.FAILURE
     finally:
         supervisor.stop_all(STOP_SEC)
+        start.close()
     log.info("Sampled %d frames in %.1f s, avg FPS: %.1f", frames, seconds, frames / max(seconds, 1e-9))
     return ExitStatus.SUCCESS
 
 
-def _spec(cfg: Config, user_code: UserCode, numbers: SharedArrays, worker_id: int) -> WorkerSpec:
-    cores = None
+def _spec(cfg: Config, builder: SamplerWorkerBuilder) -> WorkerSpec:
+    cores, worker_id = None, builder.worker_id
     if cfg.set_workers_cpu_affinity:
         cores = cores_for_worker(worker_id, cfg.num_workers, available_cores())
     gpus = cfg.sampler_worker_gpus
     gpu = {"CUDA_VISIBLE_DEVICES": str(gpus[worker_id % len(gpus)])} if gpus else {}
     return WorkerSpec(
         name=f"sampler_worker_{worker_id}",
-        build=SamplerWorkerBuilder(cfg, user_code, numbers, worker_id),
+        build=builder,
         cores=cores,
         niceness=min(10, MAX_NICENESS),
         silence_limit_sec=START_LIMIT_SEC,

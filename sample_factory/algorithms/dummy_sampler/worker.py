@@ -6,7 +6,6 @@ networks and learning were free.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -18,6 +17,7 @@ from sample_factory.algorithms.appo.user_code import UserCode
 from sample_factory.config.config import Config
 from sample_factory.envs.vector import EnvVector, ObsRows
 from sample_factory.processes.affinity import available_cores
+from sample_factory.processes.one_time_event import OneTimeEvent
 from sample_factory.processes.shared_memory import SharedArrays
 from sample_factory.processes.worker import WorkerContext
 
@@ -33,23 +33,35 @@ class AffinityChangedError(RuntimeError):
 class Score:
     """One worker's part of the shared numbers."""
 
-    numbers: SharedArrays  # `go`: the common start; `frames` of every worker
+    numbers: SharedArrays  # `frames` of every worker
     index: int
     limit: int  # frames after which this worker rests
 
-    def may_run(self) -> bool:
-        """Whether the measurement has begun and this worker's share of it is not done."""
-        return bool(self.numbers["go"][0]) and int(self.numbers["frames"][self.index]) < self.limit
+    @property
+    def is_done(self) -> bool:
+        """Whether this worker's share of the measurement is done."""
+        return int(self.numbers["frames"][self.index]) >= self.limit
 
     def add(self, frames: int) -> None:
         """Counts frames of this worker."""
         self.numbers["frames"][self.index] += frames
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """What a worker that does not step waits for."""
+
+    start: OneTimeEvent  # of all workers together
+    rest: Callable[[float], object]  # see `WorkerContext`
+
+
 class SamplerWorker:
     """Waits for the common start, then steps until told to stop."""
 
-    def __init__(self, vector: EnvVector, actions: Sequence[Any], rows: ObsRows, score: Score):
+    def __init__(
+        self, vector: EnvVector, actions: Sequence[Any], rows: ObsRows, score: Score, waiting: Waiting
+    ):
+        self._waiting = waiting
         self._vector = vector
         self._actions = cycle(actions)
         self._rows = rows
@@ -58,8 +70,10 @@ class SamplerWorker:
 
     def poll(self, timeout: float) -> None:
         """A handful of steps, so that the loop around them costs nothing."""
-        if not self._score.may_run():
-            _wait(timeout, self._score.may_run)
+        if not self._waiting.start.wait(timeout):
+            return
+        if self._score.is_done:
+            self._waiting.rest(timeout)
             return
         counted = self._counted
         counted.fill(0)
@@ -72,13 +86,6 @@ class SamplerWorker:
         self._vector.close()
 
 
-def _wait(timeout: float, ready: Callable[[], bool]) -> None:
-    """Looks a few times within `timeout`; the start of a benchmark need not be exact to the millisecond."""
-    deadline = time.monotonic() + timeout
-    while not ready() and time.monotonic() < deadline:
-        time.sleep(0.005)
-
-
 @dataclass(frozen=True)
 class SamplerWorkerBuilder:
     """Builds one sampler worker and its environments."""
@@ -86,6 +93,7 @@ class SamplerWorkerBuilder:
     cfg: Config
     user_code: UserCode
     numbers: SharedArrays
+    start: OneTimeEvent
     worker_id: int
 
     def __call__(self, context: WorkerContext) -> SamplerWorker:
@@ -101,7 +109,7 @@ class SamplerWorkerBuilder:
         space.seed(self.worker_id)
         actions = [[space.sample() for _ in range(vector.num_agents)] for _ in range(NUM_RANDOM_ACTIONS)]
         score = Score(self.numbers, self.worker_id, self.cfg.sample_env_frames_per_worker)
-        return SamplerWorker(vector, actions, self._rows(vector), score)
+        return SamplerWorker(vector, actions, self._rows(vector), score, Waiting(self.start, context.rest))
 
     def _rows(self, vector: EnvVector) -> ObsRows:
         from sample_factory.envs.observations import observation_dict_space

@@ -57,7 +57,7 @@ class Submission:
                 except BlockingIOError:
                     if time.monotonic() > deadline:
                         return False
-                time.sleep(_POLL_SEC)
+                time.sleep(_POLL_SEC)  # waiting for a file lock has no deadline
 
 
 class Submissions:

@@ -82,7 +82,7 @@ class TmuxBackend(SupervisedBackend):
             return
         deadline = time.monotonic() + _CLOSING_SEC
         while self._panes() != [shell] and time.monotonic() < deadline:
-            time.sleep(_CLOSING_POLL_SEC)
+            time.sleep(_CLOSING_POLL_SEC)  # tmux tells only who asks
         if self._panes() == [shell]:
             _tmux("kill-session", "-t", f"={self._session}", check=False)
 

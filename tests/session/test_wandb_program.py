@@ -14,7 +14,15 @@ import pytest
 
 from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.monitoring import wandb_run
-from tests.session.running import FEED_FORWARD, SERIAL, Program, command_line, latest, log_text, train_serially
+from tests.session.running import (
+    FEED_FORWARD,
+    SERIAL,
+    Program,
+    command_line,
+    latest,
+    log_text,
+    train_serially,
+)
 
 KEY = "5ec4e7" * 6 + "abcd"
 

@@ -8,7 +8,6 @@ Invariant: reading one experiment costs the same however long it has been traini
 
 from __future__ import annotations
 
-import re
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sample_factory.algorithms.appo.verdict import last_sentence
 from sample_factory.benchmark.curves import FPS_TAG, SCORE_TAGS
 from sample_factory.benchmark.readers import dig, read_experiment, read_record
 from sample_factory.benchmark.run_record import RUN_FILE, RunStatus
@@ -32,7 +32,6 @@ from sample_factory.runner.failure import cause_in, last_attempt
 TROUBLED = (RunStatus.FAILED, STALE, UNREADABLE)
 _TRACEBACK = "Traceback (most recent call last)"
 GONE = "its process is gone and left no word (killed, perhaps out of memory); the same command resumes"
-_VERDICT = re.compile(r"Speed is limited by (.+?)\. Sampling: ")
 # A score of training comes from the directory's curve, which is read from its end here.
 _ONLY_RECORDED = ReadOptions(score="eval")
 _AUTO = ReadOptions()
@@ -152,13 +151,12 @@ def read(name: str, path: Path) -> Experiment:
 
 def read_verdict(path: Path) -> str:
     """What limits the speed of an experiment, as its session said last; empty if it has not."""
-    found = _VERDICT.findall(read_tail(path / LOG_FILE_NAME).text)
-    return str(found[-1]) if found else ""
+    return last_sentence(read_tail(path / LOG_FILE_NAME).text)
 
 
 def read_shares(path: Path) -> dict[str, float]:
-    """How the components of an experiment spend their time, in per cent, as written last."""
-    names = ("environment", "inference", "waiting", "learner")
+    """How the components of an experiment spend their time, in per cent of all, as written last."""
+    names = ("environment", "inference", "learner", "waiting", "other")
     for record in newest_records(read_tail(path / METRICS_FILE_NAME)):
         if "stats/environment_percent" in record:
             return {name: float(record.get(f"stats/{name}_percent") or 0.0) for name in names}

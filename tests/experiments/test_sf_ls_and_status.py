@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sample_factory.algorithms.appo.verdict import Verdict
 from sample_factory.benchmark.run_record import RunStatus
 from sample_factory.experiments import ls, status
 from sample_factory.experiments.reading import read, read_shares, read_verdict
@@ -120,10 +121,9 @@ def test_a_process_that_uses_the_number_again_does_not_hold_the_directory(tmp_pa
 
 def test_status_tells_what_runs_and_what_failed(train_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = train_dir / "doom" / "sf_log.txt"
-    log.write_text(
-        "[t][1] Speed is limited by the old thing. Sampling: environment 1 %.\n"
-        "[t][1] Speed is limited by inference (52% of sampling): a smaller network. Sampling: 1 %\n"
-    )
+    sentences = ("the old thing", "inference (52% of sampling): a smaller network")
+    verdicts = [Verdict(10.0, 52.0, 20.0, 10.0, 8.0, sentence) for sentence in sentences]
+    log.write_text("".join(f"[t][1] {verdict.line()}\n" for verdict in verdicts))
     with DirectoryLock(train_dir / "doom", "--experiment"):
         assert status.main([f"--train_dir={train_dir}"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -160,7 +160,13 @@ def test_shares_and_verdict_of_a_new_experiment_are_empty(tmp_path: Path) -> Non
     directory = write_experiment(tmp_path / "new")
     assert (read_shares(directory), read_verdict(directory)) == ({}, "")
     write_metrics(directory, 1, 0, {"stats/environment_percent": 40.0, "stats/learner_percent": 9.0})
-    assert read_shares(directory) == {"environment": 40.0, "inference": 0.0, "waiting": 0.0, "learner": 9.0}
+    assert read_shares(directory) == {
+        "environment": 40.0,
+        "inference": 0.0,
+        "learner": 9.0,
+        "waiting": 0.0,
+        "other": 0.0,
+    }
 
 
 def test_only_the_ends_of_long_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

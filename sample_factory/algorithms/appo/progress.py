@@ -66,7 +66,9 @@ class Progress:
         self._first_samples = np.zeros(plan.num_policies, np.int64)
         self._learning_since = self._started
         self._last_record = self._last_summary = self._started
-        self._last_verdict = self._last_verdict_line = self._started
+        self._last_verdict = self._started
+        # The first one soon: whoever watches from outside reads it in the log.
+        self._next_verdict_line = self._started + VERDICT_SEC
         self._last_population = -math.inf
         self._judged_seconds = self._minute_seconds = self._reported_seconds = board.seconds.copy()
         self._session_seconds = board.seconds.copy()
@@ -174,8 +176,8 @@ class Progress:
             self._last_verdict = now
             self._verdict = self._judge(self._judged_seconds) or self._verdict
             self._judged_seconds = self._board.seconds.copy()
-        if now - self._last_verdict_line >= VERDICT_LINE_SEC:
-            self._last_verdict_line = now
+        if now >= self._next_verdict_line:
+            self._next_verdict_line = now + VERDICT_LINE_SEC
             self._log_verdict(self._minute_seconds)
             self._minute_seconds = self._board.seconds.copy()
 

@@ -7,6 +7,7 @@ Invariant: the five shares add up to 100 per cent, and every sentence names a fl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from sample_factory.algorithms.appo.board import Activity
 
 BUSY = 0.85  # a component that waits less than 15 % of its time has no time to spare
 MOSTLY = 0.5  # rollout workers that wait more than this are held up by the others
+
+_LINE_START, _LINE_SHARES = "Speed is limited by ", ". Time of all components: "
+_LINE = re.compile(f"{re.escape(_LINE_START)}(.+?){re.escape(_LINE_SHARES)}")
 
 _ENVIRONMENT = "more --num_workers if cores are free"
 _INFERENCE = "more --num_envs_per_worker, or a smaller network (--hidden_size)"
@@ -40,10 +44,16 @@ class Verdict:
     def line(self) -> str:
         """For the log."""
         return (
-            f"Speed is limited by {self.sentence}. Time of all components: environment "
+            f"{_LINE_START}{self.sentence}{_LINE_SHARES}environment "
             f"{self.environment:.0f} %, inference {self.inference:.0f} %, learner {self.learning:.0f} %, "
             f"waiting {self.waiting:.0f} %, other {self.other:.0f} %."
         )
+
+
+def last_sentence(log: str) -> str:
+    """What the newest verdict in a log says; empty if there is none."""
+    found = _LINE.findall(log)
+    return str(found[-1]) if found else ""
 
 
 def judge(names: Sequence[str], seconds: np.ndarray, serial: bool = False) -> Verdict:

@@ -112,7 +112,7 @@ def _problem(library: Library, experiment: Experiment) -> Markup | None:
 
 def _verdict(library: Library, experiment: Experiment) -> Markup | None:
     facts = library.facts(experiment)
-    if not facts["verdict"] and not facts["shares"]:
+    if not (facts["verdict"] or facts["shares"] or experiment.is_running):
         return None
     sentence = facts["verdict"] or "not judged yet"
     return element(

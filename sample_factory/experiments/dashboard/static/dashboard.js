@@ -152,10 +152,9 @@ function setUpFacts(facts) {
 
 function drawShares(box, shares) {
   if (!box || shares.environment === undefined) return;
-  const other = Math.max(0, 100 - shares.environment - shares.inference - shares.waiting);
   const lines = [
-    ["Environment", shares.environment, 0], ["Inference", shares.inference, 1], ["Waiting", shares.waiting, 4],
-    ["Other sampling work", other, 5], ["Busiest learner", shares.learner, 2],
+    ["Environment", shares.environment, 0], ["Inference", shares.inference, 1], ["Learner", shares.learner, 2],
+    ["Waiting", shares.waiting, 4], ["Other", shares.other, 5],
   ];
   box.replaceChildren();
   for (const [label, percent, index] of lines) {
@@ -176,7 +175,7 @@ const DEFAULT_CHARTS = [
 ];
 
 function setUpCharts(box) {
-  const names = JSON.parse(box.dataset.experiments), charts = new Map();
+  const names = JSON.parse(box.dataset.experiments), charts = new Map(), removed = new Set();
   const view = {axis: "steps", smooth: 0};
   const options = () => ({xFormat: view.axis === "steps" ? readable : duration, smooth: view.smooth});
   const add = (tag, title) => {
@@ -185,7 +184,7 @@ function setUpCharts(box) {
     const close = html("button", "close", "×", chart.head);
     close.type = "button";
     close.title = "remove this chart";
-    close.addEventListener("click", () => { chart.box.remove(); charts.delete(tag); });
+    close.addEventListener("click", () => { chart.box.remove(); charts.delete(tag); removed.add(tag); });
     charts.set(tag, {chart, data: []});
     load(tag);
   };
@@ -223,7 +222,15 @@ function setUpCharts(box) {
     if (event.target.value) add(event.target.value, event.target.value);
     event.target.value = "";
   });
-  return () => Promise.all([...charts.keys()].map(load));
+  // A session that has just begun has few values when its page is opened; the others come later.
+  const addLateOnes = async () => {
+    for (const [tag, title] of DEFAULT_CHARTS) {
+      if (charts.has(tag) || removed.has(tag)) continue;
+      const curves = await Promise.all(names.map(name => ask("/api/curve", {e: name, tag})));
+      if (curves.some(policies => Object.keys(policies).length)) add(tag, title);
+    }
+  };
+  return () => Promise.all([...[...charts.keys()].map(load), addLateOnes()]);
 }
 
 function setUpLineage(box) {

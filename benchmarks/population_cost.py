@@ -37,7 +37,9 @@ def frames_per_second(num_policies: int, seconds: int, flags: list[str]) -> floa
         command = [sys.executable, "-m", TRAIN, "--algo=APPO", "--device=cpu", *flags]
         command += [f"--num_policies={num_policies}", f"--train_for_seconds={seconds}", "--progress=plain"]
         command += ["--decorrelate_experience_max_seconds=0", f"--train_dir={directory}", "--experiment=cost"]
-        subprocess.run(command, check=True, capture_output=True, timeout=10 * seconds + 120)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=10 * seconds + 120)
+        if ended.returncode:
+            raise SystemExit(f"training failed: {' '.join(command)}\n{ended.stderr[-2000:]}")
         log = (Path(directory) / "cost" / "sf_log.txt").read_text()
     found = COLLECTED.findall(log)
     if not found:

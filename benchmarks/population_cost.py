@@ -44,6 +44,8 @@ def frames_per_second(num_policies: int, seconds: int, flags: list[str]) -> floa
     found = COLLECTED.findall(log)
     if not found:
         raise SystemExit(f"the session reported no frames per second:\n{log[-2000:]}")
+    if float(found[-1]) == 0.0:
+        raise SystemExit(f"nothing was trained in --seconds={seconds}; use --seconds={10 * seconds}.")
     return float(found[-1])
 
 

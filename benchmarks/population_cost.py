@@ -37,11 +37,15 @@ def frames_per_second(num_policies: int, seconds: int, flags: list[str]) -> floa
         command = [sys.executable, "-m", TRAIN, "--algo=APPO", "--device=cpu", *flags]
         command += [f"--num_policies={num_policies}", f"--train_for_seconds={seconds}", "--progress=plain"]
         command += ["--decorrelate_experience_max_seconds=0", f"--train_dir={directory}", "--experiment=cost"]
-        subprocess.run(command, check=True, capture_output=True, timeout=10 * seconds + 120)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=10 * seconds + 120)
+        if ended.returncode:
+            raise SystemExit(f"training failed: {' '.join(command)}\n{ended.stderr[-2000:]}")
         log = (Path(directory) / "cost" / "sf_log.txt").read_text()
     found = COLLECTED.findall(log)
     if not found:
         raise SystemExit(f"the session reported no frames per second:\n{log[-2000:]}")
+    if float(found[-1]) == 0.0:
+        raise SystemExit(f"nothing was trained in --seconds={seconds}; use --seconds={10 * seconds}.")
     return float(found[-1])
 
 

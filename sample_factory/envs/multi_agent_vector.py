@@ -9,8 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
-from sample_factory.envs.contract import IS_ACTIVE, NUM_FRAMES, TrainingInfo, agents_of, find_interface
+from sample_factory.envs.contract import (
+    ACTION_MASK,
+    IS_ACTIVE,
+    NUM_FRAMES,
+    TrainingInfo,
+    agents_of,
+    find_interface,
+)
 from sample_factory.envs.replacement import Replacements
 from sample_factory.envs.roles import action_spaces
 from sample_factory.envs.vector import EpisodeSums, ObsRows, VectorStep, shape_rewards, tell_policies
@@ -122,16 +130,21 @@ class MultiAgentVector:
         """See `EnvVector`."""
         for i, count in enumerate(steps):
             beat()
-            observations = None
             for _ in range(count):
-                env = self.envs[i]
-                actions = [space.sample() for space in action_spaces(env)]
                 try:
-                    observations, *_ = env.step(actions)
+                    observations, *_ = self.envs[i].step(self._random_actions(i, rows))
                 except Exception as error:  # noqa: BLE001  simulators raise anything
                     observations = self._replace_env(i, error)
-            if observations is not None:
                 self._write(i, observations, rows, 0)
+
+    def _random_actions(self, env_index: int, rows: ObsRows) -> list[Any]:
+        """Actions that the masks in row 0 allow: a forbidden one would end many a game at once."""
+        choices = action_spaces(self.envs[env_index])
+        masks = rows.views.get(ACTION_MASK)
+        if masks is None or not all(isinstance(space, spaces.Discrete) for space in choices):
+            return [space.sample() for space in choices]
+        first = env_index * self.agents_per_env
+        return [space.sample(masks[first + agent][0].astype(np.int8)) for agent, space in enumerate(choices)]
 
     def close(self) -> None:
         """See `EnvVector`."""

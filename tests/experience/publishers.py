@@ -43,3 +43,29 @@ def die_inside_publish(arrays: SharedArrays, version: int, tensors_written: int)
 
     np.copyto = copy_or_die  # type: ignore[assignment]
     WeightStore(LAYOUT, arrays).publish(weights_of(version), version)
+
+
+def telltale_weights(layout: WeightsLayout, number: int) -> dict[str, np.ndarray]:
+    """Weights with which a network of fully connected layers answers the same number everywhere.
+
+    The first choice's logit passes through every layer, the others and the value come from the last biases.
+    So outputs that differ come from weights that do not belong together.
+    """
+    arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.tensors.items()}
+    hidden = [name.removesuffix(".bias") for name in arrays if name.endswith(".bias") and "head" not in name]
+    arrays[f"{hidden[0]}.bias"][0] = number
+    for name in hidden[1:]:
+        arrays[f"{name}.weight"][0, 0] = 1
+    arrays["action_head.linear.weight"][0, 0] = 1
+    arrays["action_head.linear.bias"][1:] = number
+    arrays["value_head.bias"][:] = number
+    return arrays
+
+
+def publish_telltales_for_ever(arrays: SharedArrays, layout: WeightsLayout, first: int) -> None:
+    """Version v of a policy answers `first + v`."""
+    store = WeightStore(layout, arrays)
+    version = 0
+    while True:
+        store.publish(telltale_weights(layout, first + version), version)
+        version += 1

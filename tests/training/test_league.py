@@ -280,18 +280,27 @@ def run(train_dir: Path, *flags: str) -> ExitStatus:
     return run_session(parse_args([*fixed, "--progress=plain", f"--train_dir={train_dir}", *flags]))
 
 
+SERIAL = ("--serial_mode=True", "--league_period_env_steps=2000", "--train_for_env_steps=12000")
+# Long enough for a member to be loaded and to play, also where processes take turns on one core.
+PARALLEL = ("--serial_mode=False", "--league_period_env_steps=20000", "--train_for_env_steps=200000")
+
+
 @pytest.mark.usefixtures("rock_paper_scissors")
 @pytest.mark.parametrize("inference", ["rollout_workers", "policy_workers"])
-def test_a_session_plays_against_its_past(tmp_path: Path, inference: str):
-    league = ("--league_fraction=0.5", "--league_period_env_steps=2000", "--league_pool_size=3")
-    mode = ("--serial_mode=True", f"--inference={inference}", "--train_for_env_steps=12000")
-    mode += (
+@pytest.mark.parametrize(
+    "mode", [SERIAL, pytest.param(PARALLEL, marks=pytest.mark.processes)], ids=["serial", "parallel"]
+)
+def test_a_session_plays_against_its_past(tmp_path: Path, inference: str, mode: tuple[str, ...]):
+    league = ("--league_fraction=0.5", "--league_pool_size=3", *mode)
+    flags = (
+        f"--inference={inference}",
         "--num_envs_per_worker=16",
         "--batch_size=512",
         "--learning_rate=0.003",
         "--lr_schedule=constant",
+        "--decorrelate_experience_max_seconds=0",
     )
-    assert run(tmp_path, "--env=weighted_rps", *league, *mode) is ExitStatus.SUCCESS
+    assert run(tmp_path, "--env=weighted_rps", *league, *flags) is ExitStatus.SUCCESS
     state = json.loads((tmp_path / "league" / "league_state.json").read_text())
     assert len(state["members"]) == 3
     played = {player: matches for player, _, matches in state["ratings"]}

@@ -15,10 +15,12 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from sample_factory.envs.make import make_env
+from sample_factory.envs.multi_agent_vector import MultiAgentVector
 from sample_factory.envs.pettingzoo.env import PettingZooEnv
 from sample_factory.envs.pettingzoo.family import module_path
 from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
 from sample_factory.envs.roles import action_spaces, role_prefix, roles_of
+from sample_factory.envs.vector import ObsRows
 from tests.envs.contract_check import check_env, family_cfg
 
 
@@ -270,6 +272,20 @@ def test_who_waits_for_its_turn_may_not_act_and_shares_the_outcome():
         observations, rewards, terminated, _, infos = env.step([0, 1])
         assert all(info.get("is_active", True) for info in infos)
     assert (rewards, terminated) == ([1.0, -1.0], [True, True])
+
+
+def test_warming_up_makes_no_forbidden_moves():
+    env = make("pettingzoo_classic.tictactoe_v3")
+    vector = MultiAgentVector([env], [0])
+    rows = ObsRows(
+        {"obs": np.zeros((2, 1, 19), np.int8), "action_mask": np.zeros((2, 1, 9), np.int8)}, np.arange(2)
+    )
+    vector.reset(rows)
+    lengths = []
+    for steps in [1] * 200:
+        vector.warm_up([steps], rows, lambda: None)
+        lengths.append(int(rows.views["obs"][0][0][:18].sum()))  # marks on the board
+    assert min(np.diff(np.flatnonzero(np.equal(lengths, 0)))) >= 5  # no game ends before the fifth move
 
 
 @pytest.mark.parametrize("name", ["pettingzoo_sisl.pursit_v5", "pettingzoo_nowhere.pursuit_v5"])

@@ -1,7 +1,8 @@
 """A long undisturbed run, watched for growth: memory and descriptors of every process of the tree.
 
-Memory is the proportional set size (PSS): pages that processes share are divided between them, so the sum
-over the tree counts each page once. Growth is the slope of a straight line through the readings after a
+Memory is the proportional set size (PSS) of what the run itself has written: pages that processes share are
+divided between them, so the sum over the tree counts each page once. Pages of files, such as libraries, are
+left out: the kernel drops and reads them as it likes, and other programs on the machine share them. Growth is the slope of a straight line through the readings after a
 warm-up, with the half width of its 95 % interval.
 
 Invariant: every process of the tree is counted in every reading, under the role it has.
@@ -25,6 +26,7 @@ WARM_UP_SHARE = 0.25  # of the run: allocators, caches and statistics windows fi
 BLOCKS = 20  # neighbouring readings are alike, so the interval is taken over the means of blocks
 STUDENT_T = 2.101  # quantile 0.975 with BLOCKS - 2 degrees of freedom
 TREE = "whole tree"
+_WRITTEN = ("Pss_Anon:", "Pss_Shmem:")
 
 
 @dataclass
@@ -110,8 +112,8 @@ def _usage(run: WatchedRun) -> dict[str, Usage]:
 def _pss_mb(pid: int) -> float:
     try:
         with open(f"/proc/{pid}/smaps_rollup") as file:
-            return next(float(line.split()[1]) / 1024 for line in file if line.startswith("Pss:"))
-    except (OSError, StopIteration):
+            return sum(float(line.split()[1]) for line in file if line.startswith(_WRITTEN)) / 1024
+    except OSError:
         return 0.0
 
 

@@ -34,8 +34,10 @@ from sample_factory.config.parsing import default_cfg, parse_args
 from sample_factory.envs.registry import register_env, temporary_registrations
 from sample_factory.envs.roles import RoleObservations, Roles
 from sample_factory.evaluate import main as evaluate
+from sample_factory.evaluation.export import export_policy
 from sample_factory.evaluation.player import random_player
 from sample_factory.evaluation.policy import load_policy
+from sample_factory.evaluation.source import locate
 from sample_factory.model.actor_critic import ActorCritic, make_actor_critic
 from sample_factory.model.checkpoints import CheckpointStore
 from sample_factory.monitoring.log import close_logging
@@ -252,6 +254,13 @@ def test_a_policy_is_loaded_with_the_spaces_of_its_role(trained_twins: Path):
     policy = load_policy(trained_twins, policy_index=1)
     assert {key: space.shape for key, space in policy.observation_space.spaces.items()} == {"obs": (4,)}
     actions, _ = policy.act(np.eye(4, dtype=np.float32))
+    assert [int(action) for action in actions] == [0, 1, 2, 3]
+
+
+def test_a_policy_is_exported_with_the_spaces_of_its_role(trained_twins: Path, tmp_path: Path):
+    file = tmp_path / "second.pt"
+    assert export_policy(locate(trained_twins), file, policy_index=1) < 1e-3
+    actions, _ = load_policy(file).act(np.eye(4, dtype=np.float32))
     assert [int(action) for action in actions] == [0, 1, 2, 3]
 
 

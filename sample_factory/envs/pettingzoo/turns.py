@@ -36,7 +36,7 @@ def parallel_from_turns(env: AECEnv[Any, Any, Any], name: str) -> ParallelEnv[An
 class TurnBasedEnv(turn_based_aec_to_parallel_wrapper):
     """Agents wait for each other, each with a mask that forbids everything while it waits.
 
-    Does what PettingZoo's own does, in half the time: it looks at the game past the wrappers that pass on.
+    Does what PettingZoo's own does, but looks at the game past the wrappers that only pass on.
     """
 
     def __init__(self, env: AECEnv[Any, Any, Any]) -> None:

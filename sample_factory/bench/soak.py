@@ -3,7 +3,7 @@
 Memory is the proportional set size (PSS) of what the run itself has written: pages that processes share are
 divided between them, so the sum over the tree counts each page once. Pages of files, such as libraries, are
 left out: the kernel drops and reads them as it likes, and other programs on the machine share them. Growth
-is the slope of a straight line through the readings after a warm-up, with the half width of its 95 % interval.
+is the slope of a straight line through the readings after a warm-up, with its 95 % interval.
 
 Invariant: every process of the tree is counted in every reading, under the role it has.
 """

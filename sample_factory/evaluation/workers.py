@@ -27,7 +27,8 @@ from sample_factory.evaluation.recording import Recording
 from sample_factory.evaluation.stage import Stage, env_seed
 from sample_factory.evaluation.video import require_picture
 from sample_factory.monitoring.log import init_worker_logging, logger
-from sample_factory.processes.supervision import Death, Supervisor, start_fork_server, stop_fork_server
+from sample_factory.processes.fork_server import start_fork_server, stop_fork_server
+from sample_factory.processes.supervision import Death, Supervisor
 from sample_factory.processes.worker import WorkerContext, WorkerSpec
 
 POLL_SECONDS = 0.1

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import multiprocessing.forkserver
-import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from sample_factory.processes.channels import ReportPipe
+from sample_factory.processes.fork_server import ensure_fork_server
 from sample_factory.processes.offspring import Descendant, descendants, end_survivors
 from sample_factory.processes.one_time_event import OneTimeEvent
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
@@ -39,34 +38,6 @@ FIRST_BACK_OFF_SEC = 0.5
 LONGEST_BACK_OFF_SEC = 30.0
 OFFSPRING_LOOK_SEC = 1.0
 LONGEST_CHECK_GAP_SEC = 5.0  # between two checks; after a longer one the supervisor itself was stopped
-
-
-def start_fork_server(preload: Sequence[str]) -> None:
-    """Starts the process that workers are forked from; it imports `preload` while the caller goes on.
-
-    The signals that a scheduler sends to every process of a job must not end it: its workers would die with
-    it, before they could save.
-    """
-    multiprocessing.get_context("forkserver").set_forkserver_preload(list(preload))
-    _ensure_fork_server()
-
-
-def _ensure_fork_server() -> None:
-    """Starts the fork server if it is not there, which it is not if somebody has killed it."""
-    # numpy's threads are decided when it is imported, that is in the fork server: one per worker is right.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    ignored = (signal.SIGTERM, signal.SIGUSR1)
-    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
-    try:
-        multiprocessing.forkserver.ensure_running()
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-def stop_fork_server() -> None:
-    """Ends the fork server now instead of shortly after this process."""
-    multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -151,7 +122,7 @@ class Supervisor:
         worker.process = self._context.Process(
             target=run_worker, args=(worker.spec, links, worker.deaths), name=worker.spec.name
         )
-        _ensure_fork_server()
+        ensure_fork_server()
         worker.process.start()
 
     def reports(self, timeout: float = 0.0) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sample_factory.processes.supervision import start_fork_server
+from sample_factory.processes.fork_server import start_fork_server
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,7 +10,8 @@ import multiprocessing.forkserver
 import signal
 import sys
 
-from sample_factory.processes.supervision import Supervisor, start_fork_server
+from sample_factory.processes.fork_server import start_fork_server
+from sample_factory.processes.supervision import Supervisor
 from sample_factory.processes.worker import WorkerSpec
 from tests.processes.children import StuckInPoll, Toy
 

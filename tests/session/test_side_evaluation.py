@@ -26,7 +26,7 @@ from sample_factory.model.actor_critic import make_actor_critic
 from sample_factory.model.checkpoints import CheckpointStore
 from sample_factory.monitoring.reports import EvaluationReport
 from sample_factory.processes.channels import LocalReporter
-from sample_factory.processes.supervision import stop_fork_server
+from sample_factory.processes.fork_server import stop_fork_server
 from tests.evaluation.paying import PayingEnv
 from tests.session.running import (
     FEED_FORWARD,

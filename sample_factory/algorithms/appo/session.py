@@ -50,7 +50,8 @@ from sample_factory.monitoring.console import wants_live_display
 from sample_factory.monitoring.log import init_logging
 from sample_factory.monitoring.wandb_run import new_unique_id
 from sample_factory.processes.directory_lock import DirectoryLock
-from sample_factory.processes.supervision import Supervisor, start_fork_server, stop_fork_server
+from sample_factory.processes.fork_server import start_fork_server, stop_fork_server
+from sample_factory.processes.supervision import Supervisor
 from sample_factory.processes.worker import WorkerFailed
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from sample_factory.envs.registry import MissingPackageError, UnknownEnvError
 from sample_factory.monitoring.log import init_logging
 from sample_factory.processes.affinity import available_cores, cores_for_worker
 from sample_factory.processes.child_call import ChildCallError, call_in_child
+from sample_factory.processes.fork_server import start_fork_server, stop_fork_server
 from sample_factory.processes.one_time_event import OneTimeEvent
 from sample_factory.processes.shared_memory import ArraySpec, SharedArrays
-from sample_factory.processes.supervision import Supervisor, start_fork_server, stop_fork_server
+from sample_factory.processes.supervision import Supervisor
 from sample_factory.processes.worker import WorkerSpec
 
 log = logging.getLogger("sample_factory")

@@ -36,7 +36,9 @@ def run(script: str, *flags: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
 
 
-@pytest.mark.parametrize("name", TRAINING)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long) if n == "gym_env" else n for n in TRAINING]
+)
 def test_an_example_trains_and_then_plays(tmp_path: Path, name: str):
     env, flags = TRAINING[name]
     place = ["--algo=APPO", f"--env={env}", f"--train_dir={tmp_path}", "--experiment=example", "--device=cpu"]

@@ -286,11 +286,17 @@ PARALLEL = ("--serial_mode=False", "--league_period_env_steps=20000", "--train_f
 
 
 @pytest.mark.usefixtures("rock_paper_scissors")
-@pytest.mark.parametrize("inference", ["rollout_workers", "policy_workers"])
 @pytest.mark.parametrize(
-    "mode", [SERIAL, pytest.param(PARALLEL, marks=pytest.mark.processes)], ids=["serial", "parallel"]
+    ("mode", "inference"),
+    [
+        (SERIAL, "rollout_workers"),
+        (SERIAL, "policy_workers"),
+        pytest.param(PARALLEL, "rollout_workers", marks=pytest.mark.processes),
+        pytest.param(PARALLEL, "policy_workers", marks=(pytest.mark.processes, pytest.mark.long)),
+    ],
+    ids=["serial", "serial, policy workers", "parallel", "parallel, policy workers"],
 )
-def test_a_session_plays_against_its_past(tmp_path: Path, inference: str, mode: tuple[str, ...]):
+def test_a_session_plays_against_its_past(tmp_path: Path, mode: tuple[str, ...], inference: str):
     league = ("--league_fraction=0.5", "--league_pool_size=3", *mode)
     flags = (
         f"--inference={inference}",

@@ -73,7 +73,8 @@ install() {
             fail "$python cannot make virtual environments; on Debian and Ubuntu, install the package python3-venv."
     fi
     # Pinned and first: an open range resolves to gigabytes of CUDA on machines that cannot use it.
-    with_progress "Installing torch" "$PYTHON" -m pip install "$TORCH"
-    with_progress "Installing Sample Factory [$extras]" "$PYTHON" -m pip install --editable ".[$extras]"
+    # Of thousands of modules a few hundred are used, which Python compiles when they are first imported.
+    with_progress "Installing torch" "$PYTHON" -m pip install --no-compile "$TORCH"
+    with_progress "Installing Sample Factory [$extras]" "$PYTHON" -m pip install --no-compile --editable ".[$extras]"
     echo "$wanted" >>"$STAMP"
 }

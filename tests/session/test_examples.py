@@ -53,6 +53,7 @@ def test_an_example_trains_and_then_plays(tmp_path: Path, name: str):
     assert "reward" in played.stderr
 
 
+@pytest.mark.long
 def test_the_custom_environment_is_learned(tmp_path: Path):
     # Its reward is 0.01 times the action, 0 to 9, over 50 steps: guessing gets 2.25, the best is 4.5.
     flags = ["--algo=APPO", "--env=my_custom_env_v1", f"--train_dir={tmp_path}", "--experiment=example"]

@@ -47,7 +47,12 @@ def nothing_is_left() -> Iterator[None]:
     assert not child_pids() - before
 
 
-@pytest.mark.parametrize("mode", MODES)
+SHOWN = ("inference in policy workers", "GRU, two splits, two policies", "two agents, two policies")
+
+
+@pytest.mark.parametrize(
+    "mode", [mode if mode in SHOWN else pytest.param(mode, marks=pytest.mark.long) for mode in MODES]
+)
 def test_training_reaches_its_target(tmp_path: Path, mode: str):
     env, flags = MODES[mode]
     assert train(tmp_path, env, *flags, TARGET, "--seed=1") is ExitStatus.SUCCESS

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import statistics
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from sample_factory.bench.fault_envs import register_fault_envs
 from sample_factory.bench.reliability_page import Check, write_page
 from sample_factory.bench.soak import TREE, SoakRecording, record_soak
 from sample_factory.benchmark.host import describe_code, describe_host
+from sample_factory.config.places import command_without_places
 from sample_factory.config.provenance import git_checkout
 from sample_factory.monitoring.metrics import METRICS_FILE_NAME, read_metrics
 
@@ -160,11 +162,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _origin(argv: Sequence[str] | None) -> dict[str, Any]:
+    typed = sys.argv[1:] if argv is None else argv
     start = git_checkout(Path(__file__).parent) or Path.cwd()
     code = describe_code(start)
     host = describe_host()
     return {
-        "command": " ".join(["sf bench faults", *(sys.argv[1:] if argv is None else argv)]),
+        "command": command_without_places(shlex.join(["sf", "bench", "faults", *typed])),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "commit": (code[0]["commit"] or "")[:10] if code else "",
         "machine": f"{host['cpu']}, {len(os.sched_getaffinity(0))} cores",

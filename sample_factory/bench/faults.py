@@ -288,6 +288,7 @@ def measure_soak(trainings: Trainings, minutes: float, seed: int) -> dict[str, A
         "minutes": recording.seconds[-1] / 60,
         "frames": recording.env_steps,
         "growth": [asdict(growth) for growth in recording.growth()],
+        "by_minute": recording.by_minute(),
         "checks": [asdict(check) for check in check_soak(recording)],
     }
 

@@ -64,6 +64,25 @@ class SoakRecording:
     orphans: list[int] = field(default_factory=list)
     shared_memory: list[str] = field(default_factory=list)
 
+    def drop_the_end(self) -> None:
+        """Forgets the last readings, in which processes had left, and the one in which the end had begun."""
+        whole = np.median([usage[TREE].processes for usage in self.usages]) if self.usages else 0
+        while len(self.usages) > 1 and self.usages[-1][TREE].processes < whole:
+            self._pop()
+        if len(self.usages) > 1:
+            self._pop()
+
+    def _pop(self) -> None:
+        self.seconds.pop()
+        self.usages.pop()
+
+    def by_minute(self) -> list[tuple[int, float, int]]:
+        """Minute, megabytes and descriptors of the whole tree, from the first reading of each minute."""
+        first: dict[int, Usage] = {}
+        for seconds, usage in zip(self.seconds, self.usages, strict=True):
+            first.setdefault(int(seconds // 60), usage[TREE])
+        return [(minute, round(usage.pss_mb, 1), usage.descriptors) for minute, usage in first.items()]
+
     def growth(self) -> list[Growth]:
         """The roles and the whole tree, after the warm-up."""
         first = int(len(self.seconds) * WARM_UP_SHARE)
@@ -92,9 +111,7 @@ def record_soak(arguments: Sequence[str], output: Path, tell: Callable[[str], No
         recording.orphans, recording.shared_memory = run.leftovers(10.0)
     finally:
         run.end()
-    if len(recording.seconds) > 1:  # the last reading may have seen the end begin
-        recording.seconds.pop()
-        recording.usages.pop()
+    recording.drop_the_end()
     return recording
 
 

@@ -120,6 +120,15 @@ def test_growth_is_told_per_hour_and_after_the_warm_up():
     assert (tree.descriptors_first, tree.descriptors_last) == (20, 20)
 
 
+def test_readings_that_saw_the_run_end_do_not_count():
+    recording = SoakRecording(seconds=[30.0 * t for t in range(8)])
+    for processes in (23, 23, 22, 23, 23, 23, 9, 1):  # a worker was replaced; at the end all leave
+        recording.usages.append({TREE: Usage(10.0 * processes, 2 * processes, processes)})
+    recording.drop_the_end()
+    assert [usage[TREE].processes for usage in recording.usages] == [23, 23, 22, 23, 23]
+    assert recording.by_minute() == [(0, 230.0, 46), (1, 220.0, 44), (2, 230.0, 46)]
+
+
 def _page_data() -> dict[str, Any]:
     return {
         "soak": {

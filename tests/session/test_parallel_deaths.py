@@ -84,7 +84,7 @@ def test_killed_rollout_workers_are_replaced(tmp_path: Path, kill, flags: tuple[
     assert latest(tmp_path).env_steps > 3000
 
 
-@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize("splits", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_killed_policy_worker_is_replaced_and_nobody_waits_for_the_dead(tmp_path: Path, kill, splits: int):
     kill("policy_worker_0_0", "policy_worker_0_0")
     flags = ("--inference=policy_workers", f"--worker_num_splits={splits}")

@@ -75,7 +75,9 @@ class WatchedEngine(ParallelEngine):
         self.lags.append(self._site.board().lag.copy())
 
 
-@pytest.mark.parametrize("placement", ["rollout_workers", "policy_workers"])
+@pytest.mark.parametrize(
+    "placement", ["rollout_workers", pytest.param("policy_workers", marks=pytest.mark.long)]
+)
 def test_in_sync_mode_the_policy_lag_is_always_zero(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, placement: str
 ):

@@ -104,7 +104,9 @@ def test_ctrl_c_during_the_start_leaves_nothing(tmp_path: Path, start_program: S
     program.assert_nothing_left()
 
 
-@pytest.mark.parametrize("inference", ["rollout_workers", "policy_workers"])
+@pytest.mark.parametrize(
+    "inference", [pytest.param("rollout_workers", marks=pytest.mark.long), "policy_workers"]
+)
 def test_killing_the_main_process_leaves_nothing_and_the_next_run_resumes(
     tmp_path: Path, start_program: StartProgram, inference: str
 ):

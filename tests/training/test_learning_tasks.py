@@ -28,6 +28,7 @@ def test_a_network_with_memory_repeats_what_it_saw(tmp_path: Path, rnn_type: str
     assert mean_reward(tmp_path, *DOUBLE, *flags)[0] > 0.9
 
 
+@pytest.mark.long
 def test_a_network_without_memory_can_only_guess(tmp_path: Path):
     assert 0.3 < mean_reward(tmp_path, *DOUBLE, "--env=double_memory")[0] < 0.7
 
@@ -38,6 +39,7 @@ def test_real_valued_actions_hit_their_target(tmp_path: Path):
     assert mean_reward(tmp_path, *DOUBLE, *flags)[0] > -2.0
 
 
+@pytest.mark.long
 def test_several_choices_at_once_are_all_learned(tmp_path: Path):
     # Guessing gets 4.7 of 16.
     assert mean_reward(tmp_path, *DOUBLE, "--env=double_multidiscrete")[0] > 13.0

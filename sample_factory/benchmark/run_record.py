@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shlex
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ from sample_factory.benchmark.host import describe_code, describe_host, describe
 from sample_factory.config.config import Config
 from sample_factory.config.errors import ConfigError
 from sample_factory.config.experiment_files import write_json
+from sample_factory.config.places import words_of
 from sample_factory.config.redaction import without_secrets
 from sample_factory.monitoring.log import logger
 
@@ -214,7 +214,7 @@ def begin_training(cfg: Config, directory: Path, clock: Callable[[], float] = ti
         seed=cfg.get("seed"),
         run_name=Path(cfg.get("experiments_root") or "").parts[0] if cfg.get("experiments_root") else "",
         params=typed,
-        argv=shlex.split(str(cfg.get("command_line") or "")),
+        argv=words_of(str(cfg.get("command_line") or "")),
         determinism="full" if cfg.get("serial_mode") else "weights",
     )
     return RunRecord.begin(directory, cfg.to_dict(), facts, clock)

@@ -50,7 +50,7 @@ def command_without_places(command_line: str) -> str:
     """A command line without the flags that name a place; of other absolute paths the file name stays."""
     kept: list[str] = []
     drops_values = False
-    for word in _words(command_line):
+    for word in words_of(command_line):
         name, given, value = word.partition("=")
         if word.startswith("--"):
             drops_values = name[2:] in PLACES
@@ -67,7 +67,8 @@ def _shortened(value: str) -> str:
     return PurePath(value).name if is_path(value) else value
 
 
-def _words(command_line: str) -> list[str]:
+def words_of(command_line: str) -> list[str]:
+    """A recorded command line, taken apart."""
     try:
         return shlex.split(command_line)
     except ValueError:  # recorded without quotes, by an earlier version

@@ -24,6 +24,13 @@ SETTINGS = (
         False,
         "Also observe which way the agent faces, as a second input of four numbers called direction.",
     ),
+    Setting(
+        "minigrid_one_hot",
+        bool,
+        False,
+        "Observe every kind of object, colour and state on a plane of its own, 20 of zeros and ones, "
+        "instead of as three numbers per cell. Give --obs_subtract_mean=0 --obs_scale=1 with it.",
+    ),
 )
 
 DEFAULTS: dict[str, Any] = {
@@ -59,7 +66,8 @@ def make_minigrid_env(
             f"--env={name} needs {error.filename}, which the installed minigrid lacks; "
             "other worlds work, such as --env=MiniGrid-Empty-8x8-v0."
         ) from error
-    env = MiniGridEnv(grid, cfg.minigrid_direction, channels_last=cfg.pixel_format == "HWC")
+    channels_last = cfg.pixel_format == "HWC"
+    env = MiniGridEnv(grid, cfg.minigrid_direction, channels_last, cfg.minigrid_one_hot)
     frameskip = cfg.env_frameskip or 1
     return SkipFrames(env, frameskip) if frameskip > 1 else env
 

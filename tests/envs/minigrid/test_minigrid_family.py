@@ -66,6 +66,23 @@ def test_reaching_the_goal_ends_the_episode_with_the_reward_of_the_time_it_took(
     assert steps[-1][1] == pytest.approx(1 - 0.9 * 5 / 100)
 
 
+def test_one_hot_planes_say_the_same_as_the_three_numbers():
+    name = "MiniGrid-MemoryS7-v0"
+    numbers, planes = make(name), make(name, minigrid_one_hot=True)
+    assert planes.observation_space["obs"].shape == (20, 7, 7)
+    first, second = numbers.reset(seed=3)[0]["obs"], planes.reset(seed=3)[0]["obs"]
+    for action in (0, 0, 2, 1, 2):
+        assert set(np.unique(second)) == {0, 1}
+        kinds = [second[:11].argmax(0), second[11:17].argmax(0), second[17:].argmax(0)]
+        np.testing.assert_array_equal(np.stack(kinds), first)
+        assert (second.sum(0) == 3).all()
+        first, second = numbers.step(action)[0]["obs"], planes.step(action)[0]["obs"]
+
+
+def test_one_hot_planes_keep_the_contract():
+    check_env(WORLD, {"minigrid_one_hot": True}, steps=50)
+
+
 def test_frameskip_repeats_actions_and_counts_frames():
     env = make(env_frameskip=3)
     env.reset(seed=0)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from sample_factory.algorithms.appo.exits import ExitStatus
 from sample_factory.model.checkpoints import load_checkpoint
+from sample_factory.model.durable_files import TEMPORARY_PREFIX
 from tests.session.conftest import StartProgram
 from tests.session.running import (
     FEED_FORWARD,
@@ -27,6 +29,7 @@ from tests.session.running import (
 pytestmark = pytest.mark.processes
 
 ENV = "gym_CartPole-v1"
+KEPT = 3  # checkpoints; while there are more, the oldest is about to be deleted
 ENDLESS = "--train_for_env_steps=1000000000"
 FULL = "No space left on device"
 READ_ONLY = "Read-only file system"
@@ -54,13 +57,31 @@ def _fill(disk: Path) -> Path:
     return filler
 
 
+def _fill_between_saves(program: Program, disk: Path) -> Path:
+    """Fills the disk for good: a file half written meanwhile would be given up and leave its room."""
+    while True:
+        program.signal_group(signal.SIGSTOP)
+        time.sleep(0.05)  # until all have stopped
+        if not list(disk.rglob(f"{TEMPORARY_PREFIX}*")) and len(_checkpoints(disk)) <= KEPT:
+            break
+        program.signal_group(signal.SIGCONT)
+        time.sleep(0.05)
+    filler = _fill(disk)
+    program.signal_group(signal.SIGCONT)
+    return filler
+
+
 def _checkpoints(train_dir: Path) -> dict[str, bytes]:
     folder = train_dir / "experiment" / "checkpoint_p0"
     return {path.name: path.read_bytes() for path in folder.glob("checkpoint_*")}
 
 
 def _start(start_program: StartProgram, train_dir: Path, *flags: str) -> Program:
-    program = start_program(*command_line(train_dir, ENV, *FEED_FORWARD, "--save_every_sec=1", *flags))
+    program = start_program(
+        *command_line(
+            train_dir, ENV, *FEED_FORWARD, "--save_every_sec=1", f"--keep_checkpoints={KEPT}", *flags
+        )
+    )
     program.wait_until(lambda: _checkpoints(train_dir), "the first checkpoint")
     return program
 
@@ -69,7 +90,7 @@ def test_a_full_disk_stops_saving_not_training_and_saving_goes_on_when_there_is_
     small_disk: Path, start_program: StartProgram
 ):
     program = _start(start_program, small_disk, ENDLESS)
-    filler = _fill(small_disk)
+    filler = _fill_between_saves(program, small_disk)
     program.wait_until(lambda: f"can't be written ({FULL})" in program.output, "a save that fails")
     before = latest(small_disk)
     assert program.process.poll() is None
@@ -86,7 +107,7 @@ def test_a_run_whose_last_save_fails_is_not_complete_and_keeps_what_was_saved(
     small_disk: Path, start_program: StartProgram
 ):
     program = _start(start_program, small_disk, "--train_for_seconds=6")
-    _fill(small_disk)
+    _fill_between_saves(program, small_disk)
     program.wait_until(lambda: f"can't be written ({FULL})" in program.output, "a save that fails")
     before = _checkpoints(small_disk)
     assert program.wait(60) == ExitStatus.FAILURE

@@ -10,6 +10,7 @@ Invariant: weights are the torch network's own memory, so loading it is loading 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,10 @@ class NumpyPolicy:
         self._mean, self._scale = model.observations.main_mean_and_scale()
         self._obs_normalizer = model.obs_normalizers.get("obs")
         self._returns_normalizer = model.returns_normalizer
-        self._is_discrete = isinstance(model.action_space, spaces.Discrete)
+        self.is_discrete = isinstance(model.action_space, spaces.Discrete)
+        self.num_params = len(self._heads[0][1]) + (0 if self._log_stddev is None else len(self._log_stddev))
+        self.num_actions = 1 if self.is_discrete else self.num_params // 2
         self._rng = np.random.default_rng(seed)
-        self._row_numbers = np.arange(0)
         self.refresh()
 
     @staticmethod
@@ -74,18 +76,7 @@ class NumpyPolicy:
 
     def act(self, obs: np.ndarray) -> np.ndarray:
         """Actions, their parameters, log-probability and value `[B, columns]` for observations `[B, D]`."""
-        params, values = self.forward(obs)
-        if self._is_discrete:
-            actions, log_probs = self._sample_choice(params)
-        else:
-            actions, log_probs = self._sample_numbers(params)
-        num_actions, num_params = actions.shape[1], params.shape[1]
-        outputs = np.empty((len(obs), num_actions + num_params + 2), np.float32)
-        outputs[:, :num_actions] = actions
-        outputs[:, num_actions:-2] = params
-        outputs[:, -2] = log_probs
-        outputs[:, -1] = values
-        return outputs
+        return act_together([(self, 0, len(obs))], obs)
 
     def forward(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Action parameters `[B, K]` and values `[B]` in the units of the rewards."""
@@ -111,26 +102,11 @@ class NumpyPolicy:
             values = values / self._value_factor + self._value_shift
         return params, values
 
-    def _sample_choice(self, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if len(self._row_numbers) != len(logits):
-            self._row_numbers = np.arange(len(logits))
-        shifted = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
-        # In float64 a threshold is never rounded up to the total, where no choice would be found.
-        cumulative = np.add.accumulate(np.exp(shifted, dtype=np.float64), axis=1)
-        total = cumulative[:, -1:]
-        thresholds = self._rng.random((len(logits), 1))
-        thresholds *= total
-        choices = (cumulative > thresholds).argmax(axis=1)
-        log_probs = shifted[self._row_numbers, choices] - np.log(total[:, 0])
-        return choices[:, None], log_probs
-
-    def _sample_numbers(self, params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        means, log_stddevs = np.split(params, 2, axis=1)
-        log_stddevs = np.clip(log_stddevs, math.log(MIN_STDDEV), math.log(MAX_STDDEV))
-        noise = self._rng.standard_normal(means.shape, dtype=np.float32)
-        actions = means + noise * np.exp(log_stddevs)
-        log_probs = (-0.5 * noise * noise - log_stddevs - np.float32(_HALF_LOG_2PI)).sum(axis=1)
-        return actions, log_probs
+    def _draw(self, count: int) -> np.ndarray:
+        """The random numbers that decide so many actions."""
+        if self.is_discrete:
+            return self._rng.random((count, 1))
+        return self._rng.standard_normal((count, self.num_actions), dtype=np.float32)
 
     def state_dict(self) -> dict[str, Any]:
         """State of the random numbers."""
@@ -139,6 +115,44 @@ class NumpyPolicy:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues the stream of random numbers."""
         self._rng.bit_generator.state = state["rng"]
+
+
+def act_together(parts: Sequence[tuple[NumpyPolicy, int, int]], obs: np.ndarray) -> np.ndarray:
+    """Outputs `[B, columns]` of several policies with the same action space, for one block of rows each.
+
+    `parts` are policies with the first row of their block and the row after its last. Only what differs
+    between them, the networks and the random numbers, is done one by one: the outputs are those of each
+    policy acting alone, at little more than the price of one.
+    """
+    first = parts[0][0]
+    num_actions = first.num_actions
+    outputs = np.empty((len(obs), num_actions + first.num_params + 2), np.float32)
+    params = outputs[:, num_actions:-2]
+    drawn = []
+    for policy, start, stop in parts:
+        params[start:stop], outputs[start:stop, -1] = policy.forward(obs[start:stop])
+        drawn.append(policy._draw(stop - start))
+    sample = _sample_choices if first.is_discrete else _sample_numbers
+    outputs[:, :num_actions], outputs[:, -2] = sample(params, np.concatenate(drawn))
+    return outputs
+
+
+def _sample_choices(logits: np.ndarray, uniform: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    shifted = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
+    # In float64 a threshold is never rounded up to the total, where no choice would be found.
+    cumulative = np.add.accumulate(np.exp(shifted, dtype=np.float64), axis=1)
+    total = cumulative[:, -1:]
+    choices = (cumulative > uniform * total).argmax(axis=1)
+    log_probs = shifted[np.arange(len(choices)), choices] - np.log(total[:, 0])
+    return choices[:, None], log_probs
+
+
+def _sample_numbers(params: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    means, log_stddevs = np.split(params, 2, axis=1)
+    log_stddevs = np.clip(log_stddevs, math.log(MIN_STDDEV), math.log(MAX_STDDEV))
+    actions = means + noise * np.exp(log_stddevs)
+    log_probs = (-0.5 * noise * noise - log_stddevs - np.float32(_HALF_LOG_2PI)).sum(axis=1)
+    return actions, log_probs
 
 
 def _clip(x: np.ndarray, limit: float) -> None:

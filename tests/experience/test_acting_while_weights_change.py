@@ -1,7 +1,8 @@
-"""Several policies act while all their learners publish: no answer mixes versions or policies."""
+"""Several policies act at once, while all their learners publish: no answer mixes versions or policies."""
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator
 from multiprocessing import get_context
@@ -24,11 +25,11 @@ FAR_APART = 1_000_000  # numbers of different policies; float32 holds them all e
 OBSERVATION = spaces.Dict({"obs": spaces.Box(0.0, 1.0, (2,), np.float32)})
 
 
-def make_model() -> ActorCritic:
+def make_model(action_space: spaces.Space | None = None) -> ActorCritic:
     cfg = default_cfg()
     cfg.encoder_type, cfg.encoder_subtype = "mlp", "mlp_mujoco"
     cfg.hidden_size, cfg.use_rnn, cfg.nonlinearity = 128, False, "relu"
-    return make_actor_critic(cfg, OBSERVATION, spaces.Discrete(CHOICES))
+    return make_actor_critic(cfg, OBSERVATION, action_space or spaces.Discrete(CHOICES))
 
 
 @pytest.fixture
@@ -83,3 +84,44 @@ def test_every_answer_comes_from_one_version_of_the_policy_that_was_asked(
         answers += 1
     assert answers == 400
     assert min(len(versions) for versions in seen) > 20, "learners were too slow for this to mean anything"
+
+
+def _as_published(model: ActorCritic, store: TrajectoryStore, version: int) -> ActingPolicy:
+    """A policy that has yet to fetch this model's weights."""
+    tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    layout = WeightsLayout({name: (array.shape, str(array.dtype)) for name, array in tensors.items()})
+    weights = WeightStore(layout, SharedArrays(layout.specs()))
+    weights.publish(tensors, version)
+    return ActingPolicy(copy.deepcopy(model), weights, store, seed=version, use_numpy=True)
+
+
+@pytest.mark.parametrize("action_space", [spaces.Discrete(CHOICES), spaces.Box(-1, 1, (3,))], ids=str)
+def test_policies_that_act_together_choose_what_each_would_choose_alone(
+    action_space: spaces.Space, monkeypatch: pytest.MonkeyPatch
+):
+    models = [make_model(action_space) for _ in range(POLICIES)]
+    num_actions, num_parameters = (1, CHOICES) if isinstance(action_space, spaces.Discrete) else (3, 6)
+    shapes = TrajectoryLayout(4, {"obs": ((2,), "float32")}, num_actions, num_parameters, 1)
+
+    def outputs(together: bool) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(0)
+        store = TrajectoryStore(shapes, SharedArrays(shapes.specs(SLOTS)))
+        store.obs["obs"][:] = rng.random(store.obs["obs"].shape)
+        acting = {i: _as_published(model, store, 10 * i + 1) for i, model in enumerate(models)}
+        inference = LocalInference(acting)
+        for step in range(20):
+            split_id, row = step % 2, step % 4
+            slots, policies = rng.permutation(SLOTS), rng.integers(POLICIES, size=SLOTS).astype(np.int16)
+            if together:
+                assert not inference.request(split_id, step, slots, policies, row)
+                continue
+            for policy_id in np.unique(policies).tolist():
+                assert acting[policy_id].refresh()
+                acting[policy_id].act(slots[policies == policy_id], row)
+        return store.outputs.copy(), store.policy_versions.copy()
+
+    alone = outputs(together=False)
+    monkeypatch.delattr(ActingPolicy, "act")  # so that they can't but act together
+    for one, other in zip(outputs(together=True), alone, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert set(np.unique(alone[1])) == {1, 11, 21}

@@ -8,6 +8,7 @@ Invariant: everything written for a step (actions, their parameters, value, vers
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 from sample_factory.algorithms.appo.trajectories import TrajectoryStore
 from sample_factory.algorithms.appo.weights import NOT_PUBLISHED, WeightStore
 from sample_factory.model.actor_critic import ActorCritic
-from sample_factory.model.numpy_policy import NumpyPolicy
+from sample_factory.model.numpy_policy import NumpyPolicy, act_together
 
 
 class Acting(Protocol):
@@ -29,6 +30,25 @@ class Acting(Protocol):
 
     def act(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
         """Chooses actions for the observations at `[slots, rows]` and writes all outputs there."""
+
+
+class PolicyBlocks:
+    """The rows of a split ordered by the policy that acts in them; worked out anew only when that changes."""
+
+    def __init__(self) -> None:
+        self._policies = b""
+        self.order = np.empty(0, np.int64)
+        self.blocks: list[tuple[int, int, int]] = []  # policy, its first row in the order, row after its last
+
+    def update(self, policies: np.ndarray) -> None:
+        """`policies[row]` acts in that row."""
+        if (now := policies.tobytes()) == self._policies:
+            return
+        self._policies = now
+        self.order = policies.argsort(kind="stable")
+        present, starts = np.unique(policies[self.order], return_index=True)
+        stops = [*starts[1:].tolist(), len(policies)]
+        self.blocks = list(zip(present.tolist(), starts.tolist(), stops, strict=True))
 
 
 class ActingPolicy:
@@ -47,10 +67,10 @@ class ActingPolicy:
         self._device = device or torch.device("cpu")
         self._model = model.to(self._device).eval()
         self._weights = weights
-        self._store = store
         self._generator = torch.Generator(self._device).manual_seed(seed)
         self._uses_rnn = store.layout.rnn_state_size > 1
-        self._numpy_policy = NumpyPolicy(model, seed) if use_numpy and self._device.type == "cpu" else None
+        self.store = store
+        self.numpy_policy = NumpyPolicy(model, seed) if use_numpy and self._device.type == "cpu" else None
         self.version = NOT_PUBLISHED
         # On a CPU these arrays are the model's own memory, so loading them is loading the model.
         self._state = {name: t.detach() for name, t in model.state_dict().items()}
@@ -62,8 +82,8 @@ class ActingPolicy:
             loaded = self._weights.load(self._arrays)
             if loaded != NOT_PUBLISHED:
                 self.version = loaded
-                if self._numpy_policy is not None:
-                    self._numpy_policy.refresh()
+                if self.numpy_policy is not None:
+                    self.numpy_policy.refresh()
                 if self._device.type != "cpu":
                     for name, tensor in self._state.items():
                         tensor.copy_(torch.from_numpy(self._arrays[name]))
@@ -71,16 +91,25 @@ class ActingPolicy:
 
     def act(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
         """See `Acting`."""
-        store = self._store
-        if self._numpy_policy is not None:
-            store.outputs[slots, rows] = self._numpy_policy.act(store.obs["obs"][slots, rows])
+        store = self.store
+        if self.numpy_policy is not None:
+            store.outputs[slots, rows] = self.numpy_policy.act(store.obs["obs"][slots, rows])
         else:
             self._act_with_torch(slots, rows)
         store.policy_versions[slots, rows] = self.version
 
+    def acts_together_with(self, other: Acting) -> bool:
+        """Whether `act_in_blocks` takes both."""
+        return (
+            isinstance(other, ActingPolicy)
+            and self.store.arrays is other.store.arrays
+            and self.numpy_policy is not None
+            and other.numpy_policy is not None
+        )
+
     @torch.inference_mode()
     def _act_with_torch(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
-        store = self._store
+        store = self.store
         obs = {key: self._to_device(array[slots, rows]) for key, array in store.obs.items()}
         output = self._model.act(obs, self._to_device(store.rnn_states[slots, rows]))
         distribution = self._model.action_distribution(output.action_params, obs)
@@ -100,13 +129,30 @@ class ActingPolicy:
 
     def state_dict(self) -> dict[str, Any]:
         """State of the random numbers, for a bit-exact resume."""
-        if self._numpy_policy is not None:
-            return self._numpy_policy.state_dict()
+        if self.numpy_policy is not None:
+            return self.numpy_policy.state_dict()
         return {"generator": self._generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues the stream of random numbers."""
-        if self._numpy_policy is not None:
-            self._numpy_policy.load_state_dict(state)
+        if self.numpy_policy is not None:
+            self.numpy_policy.load_state_dict(state)
         else:
             self._generator.set_state(state["generator"])
+
+
+def act_in_blocks(
+    policies: Mapping[int, ActingPolicy], blocks: PolicyBlocks, slots: np.ndarray, row: int
+) -> None:
+    """What `act` of each policy does for its rows, for all at once; they act in numpy, in one store."""
+    store = policies[0].store
+    slots = slots[blocks.order]
+    parts = []
+    versions = np.empty(len(slots), store.policy_versions.dtype)
+    for policy_id, start, stop in blocks.blocks:
+        policy = policies[policy_id]
+        assert policy.numpy_policy is not None
+        parts.append((policy.numpy_policy, start, stop))
+        versions[start:stop] = policy.version
+    store.outputs[slots, row] = act_together(parts, store.obs["obs"][slots, row])
+    store.policy_versions[slots, row] = versions

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sample_factory.algorithms.appo.acting import Acting
+from sample_factory.algorithms.appo.acting import Acting, ActingPolicy, PolicyBlocks, act_in_blocks
 from sample_factory.algorithms.appo.board import Board
 from sample_factory.algorithms.appo.messages import ActionRequest, encode
 from sample_factory.processes.channels import Channel
@@ -39,6 +39,12 @@ class LocalInference:
     def __init__(self, policies: Mapping[int, Acting]):
         self._policies = policies
         self._single = policies[0] if len(policies) == 1 else None
+        self._together = {
+            policy_id: policy
+            for policy_id, policy in policies.items()
+            if isinstance(policy, ActingPolicy) and policy.acts_together_with(policies[0])
+        }
+        self._blocks: dict[int, PolicyBlocks] = {}  # by split
 
     def request(
         self, split_id: int, tick: int, slots: np.ndarray, policies: np.ndarray, row: int
@@ -49,12 +55,16 @@ class LocalInference:
                 return {0}
             self._single.act(slots, row)
             return set()
-        present = np.unique(policies)
-        missing = {int(p) for p in present if not self._policies[int(p)].refresh()}
+        split = self._blocks.setdefault(split_id, PolicyBlocks())
+        split.update(policies)
+        missing = {policy_id for policy_id, _, _ in split.blocks if not self._policies[policy_id].refresh()}
         if missing:
             return missing
-        for policy_id in present:
-            self._policies[int(policy_id)].act(slots[policies == policy_id], row)
+        if all(policy_id in self._together for policy_id, _, _ in split.blocks):
+            act_in_blocks(self._together, split, slots, row)
+            return set()
+        for policy_id, start, stop in split.blocks:
+            self._policies[policy_id].act(slots[split.order[start:stop]], row)
         return set()
 
     def repeat(self, split_id: int, tick: int, policy_id: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 import mujoco
 
+from sample_factory.envs.mujoco.locomotion import PLANAR_TASKS, PlanarLocomotion
 from sample_factory.envs.mujoco_remarks import quiet_model_compiler
 from sample_factory.envs.wrappers import ClipActions, SkipFrames, TimeLimit
 
@@ -25,9 +26,12 @@ def make_task(env_id: str, frameskip: int, render_mode: str | None) -> gymnasium
     task = made.unwrapped
     if render_mode is not None:
         _follow_the_body(task)
-    if made.spec is not None and made.spec.max_episode_steps:
-        task = TimeLimit(task, made.spec.max_episode_steps)
-    env = ClipActions(task)
+    time_limit = made.spec.max_episode_steps if made.spec is not None else None
+    env: gymnasium.Env
+    if env_id in PLANAR_TASKS and time_limit and render_mode != "human":  # there a step also draws
+        env = PlanarLocomotion(task, time_limit)
+    else:
+        env = ClipActions(TimeLimit(task, time_limit) if time_limit else task)
     return SkipFrames(env, frameskip) if frameskip > 1 else env
 
 

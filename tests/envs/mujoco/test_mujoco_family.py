@@ -1,5 +1,6 @@
 """MuJoCo tasks: names, bounds, time limits, pictures."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -7,6 +8,7 @@ pytest.importorskip("mujoco")
 
 from sample_factory.envs.make import make_env
 from sample_factory.envs.mujoco.family import TASKS, task_id
+from sample_factory.envs.mujoco.locomotion import PLANAR_TASKS, PlanarLocomotion
 from sample_factory.envs.registry import UnknownEnvError
 from tests.envs.contract_check import check_env, family_cfg
 
@@ -43,6 +45,29 @@ def test_actions_beyond_the_bounds_cost_no_more_than_those_at_the_bounds():
         env.reset(seed=0)
         rewards.append([env.step(np.full(6, size, np.float32))[1] for _ in range(5)])
     assert rewards[0] == rewards[1]
+
+
+@pytest.mark.parametrize("env_id", PLANAR_TASKS)
+@pytest.mark.parametrize("size", [0.1, 1.5])
+def test_tasks_stepped_without_layers_are_gymnasiums_bit_for_bit(env_id, size):
+    ours, theirs = make(f"mujoco_{env_id}"), gymnasium.make(env_id)
+    assert isinstance(ours, PlanarLocomotion)
+    rng = np.random.default_rng(0)
+    seed, ends = 5, []
+    for _ in range(2300):
+        if seed is not None or ends[-1]:
+            np.testing.assert_array_equal(ours.reset(seed=seed)[0], theirs.reset(seed=seed)[0])
+            seed = None
+        action = rng.normal(scale=size, size=ours.action_space.shape).astype(np.float32)
+        bounded = np.clip(action, ours.action_space.low, ours.action_space.high)
+        obs, reward, *end, _ = ours.step(action)
+        expected_obs, expected_reward, *expected_end, _ = theirs.step(bounded)
+        np.testing.assert_array_equal(obs, expected_obs)
+        assert obs.dtype == expected_obs.dtype
+        assert reward == expected_reward
+        assert end == expected_end
+        ends.append(any(end))
+    assert sum(ends) >= 2
 
 
 def test_time_out_is_a_truncation_on_the_last_step():

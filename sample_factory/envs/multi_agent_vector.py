@@ -21,7 +21,14 @@ from sample_factory.envs.contract import (
 )
 from sample_factory.envs.replacement import Replacements
 from sample_factory.envs.roles import action_spaces
-from sample_factory.envs.vector import EpisodeSums, ObsRows, VectorStep, shape_rewards, tell_policies
+from sample_factory.envs.vector import (
+    EpisodeSums,
+    ObsRows,
+    VectorStep,
+    policy_listener,
+    shape_rewards,
+    tell_policies,
+)
 
 
 class MultiAgentVector:
@@ -37,6 +44,7 @@ class MultiAgentVector:
         self._step = VectorStep.empty(self.num_agents)
         self._sums = EpisodeSums.zeros(self.num_agents)
         self._played = np.zeros(self.num_agents, bool)  # active at least once in the current episode
+        self._listeners = [policy_listener(env) for env in self.envs]
         self._info_targets = [find_interface(env, TrainingInfo) for env in self.envs]
 
     def reset(self, rows: ObsRows) -> None:
@@ -58,6 +66,7 @@ class MultiAgentVector:
         where = f"seed {self._seeds[i]}, frame {self._sums.frames[i * self.agents_per_env]} of its episode"
         self.envs[i] = env = self._replacements.replace(i, self.envs[i], error, where)
         self._info_targets[i] = find_interface(env, TrainingInfo)
+        self._listeners[i] = policy_listener(env)
         self._seeds[i] += 1
         for agent in range(self.agents_per_env):
             self._sums.drop(i * self.agents_per_env + agent)
@@ -120,7 +129,7 @@ class MultiAgentVector:
 
     def tell_policies(self, policies: np.ndarray) -> None:
         """See `EnvVector`."""
-        tell_policies(self.envs, policies)
+        tell_policies(self._listeners, policies)
 
     def shape_rewards(self, schemes: Sequence[dict[str, Any]]) -> None:
         """See `EnvVector`."""

@@ -142,12 +142,17 @@ class EpisodeSums:
         return EpisodeEnd(agent_index, reward, true_reward, length, info.get(EXTRA_STATS) or {})
 
 
-def tell_policies(envs: Sequence[Any], policies: np.ndarray) -> None:
+def policy_listener(env: Any) -> Any | None:
+    """The environment below all layers, if it has an attribute `curr_policy_idx`."""
+    return env.unwrapped if hasattr(env.unwrapped, "curr_policy_idx") else None
+
+
+def tell_policies(listeners: Sequence[Any | None], policies: np.ndarray) -> None:
     """Sets `curr_policy_idx` where it exists; with several agents, the policy of the first."""
-    agents_per_env = len(policies) // len(envs)
-    for env, policy_id in zip(envs, policies[::agents_per_env].tolist(), strict=True):
-        if hasattr(env.unwrapped, "curr_policy_idx"):
-            env.unwrapped.curr_policy_idx = policy_id
+    agents_per_env = len(policies) // len(listeners)
+    for i, listener in enumerate(listeners):
+        if listener is not None:
+            listener.curr_policy_idx = int(policies[i * agents_per_env])
 
 
 def shape_rewards(envs: Sequence[Any], schemes: Sequence[dict[str, Any]]) -> None:
@@ -191,6 +196,7 @@ class SingleAgentVector:
         self._step = VectorStep.empty(self.num_agents)
         self._sums = EpisodeSums.zeros(self.num_agents)
         self._info_targets = [find_interface(env, TrainingInfo) for env in self.envs]
+        self._listeners = [policy_listener(env) for env in self.envs]
         self._step_functions: list[Callable[[Any], Any]] = [env.step for env in self.envs]
         self._bare = not isinstance(self.envs[0].observation_space, spaces.Dict)  # stored under "obs"
         for env, seed in zip(self.envs, self._seeds, strict=True):
@@ -218,6 +224,7 @@ class SingleAgentVector:
         self.envs[i] = env = self._replacements.replace(i, self.envs[i], error, where)
         self._step_functions[i] = env.step
         self._info_targets[i] = find_interface(env, TrainingInfo)
+        self._listeners[i] = policy_listener(env)
         self._seeds[i] += 1
         self._sums.drop(i)
         return self._reset_env(i, self._seeds[i])
@@ -290,7 +297,7 @@ class SingleAgentVector:
 
     def tell_policies(self, policies: np.ndarray) -> None:
         """See `EnvVector`."""
-        tell_policies(self.envs, policies)
+        tell_policies(self._listeners, policies)
 
     def shape_rewards(self, schemes: Sequence[dict[str, Any]]) -> None:
         """See `EnvVector`."""

@@ -12,7 +12,7 @@ import argparse
 import importlib.util
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 from sample_factory.bench.measurement import cpu_split, speed_figures
 from sample_factory.bench.sweeps import SWEEPS, Point
 from sample_factory.bench.tables import PAGE, write_page
-from sample_factory.bench.watching import Observation, Timing, TrialFailedError, watch
+from sample_factory.bench.watching import Observation, Timing, TrialFailedError, watch, watch_in_turn
 from sample_factory.bench.workloads import SAMPLED, WORKLOADS, Workload
 from sample_factory.benchmark.host import describe_code, describe_host, package_versions
 from sample_factory.benchmark.run_record import strict_json
@@ -76,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--scaling", choices=list(SWEEPS), help="how cost grows with this quantity")
     what.add_argument("--tables", action="store_true", help="render the page from the results")
     add("--values", type=_numbers, default=[], help="comma separated values of the sweep")
+    add("--in_turn", action="store_true", help="with --scaling: all values at once, a window each in turn")
     add("--workers", type=int, default=len(available_cores()), help="rollout workers (default: cores)")
     add("--envs", type=int, default=0, help="environments per worker (default: the workload's)")
     add("--flags", default="", help="further flags for the trainer")
@@ -100,6 +101,8 @@ def _chosen(args: argparse.Namespace) -> list[str]:
         report_and_exit(ConfigError(f"--workloads={unknown[0]} does not exist; use some of {known}."))
     if args.windows < MIN_WINDOWS:
         report_and_exit(ConfigError(f"--windows={args.windows} has no spread; use --windows={MIN_WINDOWS}."))
+    if args.in_turn and not args.scaling:
+        report_and_exit(ConfigError("--in_turn compares the values of a sweep; add --scaling=policies."))
     if names:
         return names
     if args.scaling:
@@ -136,7 +139,10 @@ def _training(args: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]]
 
 
 def _train_once(args: argparse.Namespace, workload: Workload, point: Point) -> dict[str, Any]:
-    seen = watch(TRAINEE, point.flags, _timing(args), until_trained=True)
+    return _row(watch(TRAINEE, point.flags, _timing(args), until_trained=True), workload, point)
+
+
+def _row(seen: Observation, workload: Workload, point: Point) -> dict[str, Any]:
     return {
         "command": _shown(TRAINEE, point.flags),
         "num_envs": point.num_envs,
@@ -192,18 +198,33 @@ def _scaling(args: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]]:
     sweep, workload = SWEEPS[args.scaling], WORKLOADS[name]
     if args.envs:
         workload = replace(workload, envs_per_worker=args.envs)
+    values = args.values or list(sweep.values)
+    points = [sweep.point(workload, args.workers, value) for value in values]
+    points = [replace(point, flags=[*point.flags, *args.flags.split()]) for point in points]
+    train = _train_in_turn if args.in_turn else _train_one_by_one
     rows = []
-    for value in args.values or sweep.values:
-        point = sweep.point(workload, args.workers, value)
-        point = replace(point, flags=[*point.flags, *args.flags.split()])
-        try:
-            row = _train_once(args, workload, point)
-        except TrialFailedError as error:  # the others still say something; the table shows the gap
-            row = {"command": _shown(TRAINEE, point.flags), "num_envs": point.num_envs, "error": str(error)}
+    for value, row in zip(values, train(args, workload, points), strict=True):
         rows.append({"value": value} | row)
         _say(f"{name}, {sweep.quantity} {value}", row)
     content = {"kind": "scaling", "workload": name, "sweep": args.scaling, "quantity": sweep.quantity}
-    return f"scaling_{args.scaling}_{name}", content | {"rows": rows}
+    return f"scaling_{args.scaling}_{name}", content | {"in_turn": args.in_turn, "rows": rows}
+
+
+def _train_one_by_one(
+    args: argparse.Namespace, workload: Workload, points: Sequence[Point]
+) -> Iterator[dict[str, Any]]:
+    for point in points:
+        try:
+            yield _train_once(args, workload, point)
+        except TrialFailedError as error:  # the others still say something; the table shows the gap
+            yield {"command": _shown(TRAINEE, point.flags), "num_envs": point.num_envs, "error": str(error)}
+
+
+def _train_in_turn(
+    args: argparse.Namespace, workload: Workload, points: Sequence[Point]
+) -> Iterator[dict[str, Any]]:
+    seen = watch_in_turn(TRAINEE, [point.flags for point in points], _timing(args))
+    yield from (_row(one, workload, point) for one, point in zip(seen, points, strict=True))
 
 
 def _shown(module: str, flags: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -97,6 +98,8 @@ def _scaling(result: Result) -> str:
         "peak memory, MB": lambda r: f"{r['peak_pss_mb']:.0f}" if "error" not in r else "",
     }
     head = f"**{result['workload']}.** {_origin([result])}\n\n"
+    if result.get("in_turn"):  # paired windows: their ratio stands though the machine's speed changes
+        columns["against the first, median of pairs"] = lambda r: f"{_paired(r, result['rows'][0]):.2f}"
     return head + _table(columns, result["rows"]) + _memory_per_env(result)
 
 
@@ -144,6 +147,11 @@ def _list(items: set[str]) -> str:
 
 def _median(row: Result) -> str:
     return f"{row['frames_per_sec']['median']:.0f}"
+
+
+def _paired(row: Result, first: Result) -> float:
+    windows = zip(row["frames_per_sec"]["windows"], first["frames_per_sec"]["windows"], strict=True)
+    return statistics.median(ours / others for ours, others in windows)
 
 
 def _range(row: Result) -> str:

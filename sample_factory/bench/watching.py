@@ -92,15 +92,49 @@ def watch(module: str, flags: Sequence[str], timing: Timing, until_trained: bool
         start_sec = program.await_work(until_trained)
         windows, advancing = program.observe(time.monotonic() + timing.warm_up_sec, timing)
         program.interrupt()
-        record = read_json_object(program.directory / "train_dir" / "speed" / RUN_FILE) or {}
         return Observation(
             windows=windows,
             start_sec=start_sec,
             peak_pss_mb=program.peak_pss_mb,
             num_processes=program.num_processes,
             envs_advancing=advancing,
-            activity_sec=record.get("activity_sec") or {},
+            activity_sec=program.activity_sec(),
         )
+
+
+def watch_in_turn(module: str, commands: Sequence[Sequence[str]], timing: Timing) -> list[Observation]:
+    """Runs one training per command, all alive at once but only one awake, a window each, round after round.
+
+    What one costs against another is then the same in a slow minute of the machine as in a fast one. The
+    first round, as long as the warm-up, is not measured.
+
+    Raises:
+        TrialFailedError: with the last lines of the program that failed.
+    """
+    with contextlib.ExitStack() as alive:
+        programs, seen = [], []
+        for flags in commands:
+            program = alive.enter_context(_program(module, flags))
+            start_sec = program.await_work(until_trained=True)
+            program.pause()
+            programs.append(program)
+            seen.append(Observation([], start_sec, 0.0, 0, 0))
+        for round_number in range(timing.num_windows + 1):
+            warms_up = round_number == 0
+            once = Timing(0.0, timing.warm_up_sec if warms_up else timing.window_sec, 1)
+            for program, observation in zip(programs, seen, strict=True):
+                program.resume()
+                windows, advancing = program.observe(time.monotonic() + SAMPLE_SEC, once)
+                program.pause()
+                if not warms_up:
+                    observation.windows.extend(windows)
+                    observation.envs_advancing = max(observation.envs_advancing, advancing)
+        for program, observation in zip(programs, seen, strict=True):
+            program.resume()
+            program.interrupt()
+            observation.peak_pss_mb, observation.num_processes = program.peak_pss_mb, program.num_processes
+            observation.activity_sec = program.activity_sec()
+        return seen
 
 
 @contextmanager
@@ -177,6 +211,23 @@ class _Program:
             os.killpg(self.process.pid, signal.SIGINT)
         with contextlib.suppress(psutil.TimeoutExpired):
             self.process.wait(STOP_LIMIT_SEC)
+
+    def activity_sec(self) -> dict[str, Any]:
+        """Seconds by component, as a training has booked them when it has ended."""
+        record = read_json_object(self.directory / "train_dir" / "speed" / RUN_FILE) or {}
+        return record.get("activity_sec") or {}
+
+    def pause(self) -> None:
+        """Stops the tree from the top, so that nobody awake misses a child that sleeps."""
+        for process in self._tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+
+    def resume(self) -> None:
+        """Wakes the tree from the bottom."""
+        for process in reversed(self._tree()):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def kill(self) -> None:
         """Ends whatever is left of the tree."""

@@ -15,7 +15,7 @@ from sample_factory.bench import speed
 from sample_factory.bench.__main__ import main
 from sample_factory.bench.counting import claim_slot, count_family, create_counters, read_counters
 from sample_factory.bench.measurement import Window, cpu_split
-from sample_factory.bench.watching import Observation, Timing, TrialFailedError, watch
+from sample_factory.bench.watching import Observation, Timing, TrialFailedError, _Program, watch
 from sample_factory.bench.workloads import WORKLOADS
 from sample_factory.config.parsing import parse_args
 from sample_factory.envs.contract import EnvConfig
@@ -123,6 +123,29 @@ def test_a_point_of_a_sweep_that_fails_leaves_a_gap_and_the_others_count(tmp_pat
 
 
 @pytest.mark.processes
+def test_values_of_a_sweep_are_measured_in_turn_and_only_one_is_awake(tmp_path, monkeypatch):
+    stepped_asleep = []
+
+    class Watched(_Program):
+        def pause(self):
+            super().pause()
+            before = read_counters(self.counters).sum()
+            time.sleep(0.2)
+            stepped_asleep.append(int(read_counters(self.counters).sum() - before))
+
+    monkeypatch.setattr("sample_factory.bench.watching._Program", Watched)
+    children = {child.pid for child in psutil.Process().children(recursive=True)}
+    command = ["speed", "--scaling=policies", "--values=1,2", "--in_turn", f"--results={tmp_path}", *QUICK]
+    assert main(command) == 0
+    seen = json.loads((tmp_path / "scaling_policies_cartpole.json").read_text())
+    assert seen["in_turn"]
+    assert all(len(row["frames_per_sec"]["windows"]) == 3 for row in seen["rows"])
+    assert all(min(row["frames_per_sec"]["windows"]) > 0 for row in seen["rows"])
+    assert stepped_asleep == [0] * 10  # each after its start, its warm-up and its three windows
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= children
+
+
+@pytest.mark.processes
 def test_a_program_that_fails_is_reported_with_its_last_lines_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -154,7 +177,7 @@ def test_being_told_to_leave_ends_the_measured_program_and_removes_its_files(tmp
             measuring.kill()
 
 
-@pytest.mark.parametrize("argument", ["--workloads=chess", "--windows=2"])
+@pytest.mark.parametrize("argument", ["--workloads=chess", "--windows=2", "--in_turn"])
 def test_a_wrong_argument_is_one_sentence(argument, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["speed", argument])

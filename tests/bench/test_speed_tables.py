@@ -101,6 +101,19 @@ def test_a_sweep_over_environments_states_the_memory_of_one():
     assert "1.50 MB for each further environment" in text
 
 
+def test_a_sweep_measured_in_turn_shows_what_the_pairs_of_windows_say():
+    speeds = {1: [100.0, 50.0, 80.0], 4: [90.0, 40.0, 76.0]}  # the machine's speed changed, and both felt it
+    rows = [
+        {"value": n, "num_envs": 8, "num_processes": 5, **figures(100)}
+        | {"frames_per_sec": {"median": 80.0, "min": 40.0, "max": 100.0, "windows": windows}}
+        for n, windows in speeds.items()
+    ]
+    text = render(
+        page_with("scaling:policies"), [result("scaling", sweep="policies", rows=rows, in_turn=True)]
+    )
+    assert "| 4 | 80 | 40 to 100 | 12 | 5 | 251 | 0.90 |" in text
+
+
 def test_the_page_is_written_from_the_files_of_a_directory(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(page_with("training"))

@@ -16,8 +16,8 @@ def seconds_of(**activities):
     return row
 
 
-def verdict(*rows, names=(*ROLLOUT, "learner_0"), serial=False):
-    return judge(names, np.array(rows), serial)
+def verdict(*rows, names=(*ROLLOUT, "learner_0"), serial=False, taking_turns=False):
+    return judge(names, np.array(rows), serial, taking_turns)
 
 
 def test_shares_are_of_the_time_of_all_components_and_add_up():
@@ -45,6 +45,13 @@ def test_a_busy_learner_that_workers_wait_for_is_the_limit():
     held_up = seconds_of(environment=4, inference=1, waiting=5)
     found = verdict(held_up, held_up, seconds_of(training=9.5, waiting=0.5))
     assert "the learner (95% busy)" in found.sentence and "--learner_threads" in found.sentence
+
+
+def test_collecting_and_learning_that_take_turns_are_told_how_to_do_both_at_once():
+    half = seconds_of(environment=3, inference=1, waiting=6)
+    found = verdict(half, half, seconds_of(training=6, waiting=4), taking_turns=True)
+    assert found.sentence.startswith("collecting (40% of the time) and learning (60%) that take turns")
+    assert "--async_rl=True" in found.sentence and "--learner_threads" in found.sentence
 
 
 def test_busy_policy_workers_that_rollout_workers_wait_for_are_the_limit():

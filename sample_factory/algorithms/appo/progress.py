@@ -261,7 +261,8 @@ class Progress:
         seconds = self._board.seconds - since
         if seconds.sum() <= 0:
             return None
-        return judge(self._plan.component_names(), seconds, serial=self._cfg.serial_mode)
+        cfg = self._cfg
+        return judge(self._plan.component_names(), seconds, cfg.serial_mode, taking_turns=not cfg.async_rl)
 
     def _log_verdict(self, since: np.ndarray) -> None:
         verdict = self._judge(since)

@@ -27,6 +27,9 @@ _LEARNER = "fewer --ppo_epochs, or more --learner_threads if cores are free"
 _POLICY_WORKERS = "more --policy_workers_per_policy, or --inference=rollout_workers"
 _BOOKKEEPING = "more --num_envs_per_worker"
 _WAITING = "more --num_envs_per_worker or --num_workers, so that there is always something to do"
+_TAKING_TURNS = (
+    "--async_rl=True lets both go on at once, and the rollout workers' cores help with --learner_threads"
+)
 _SERIAL = "--serial_mode=False lets collecting and learning use all cores"
 
 
@@ -56,7 +59,9 @@ def last_sentence(log: str) -> str:
     return str(found[-1]) if found else ""
 
 
-def judge(names: Sequence[str], seconds: np.ndarray, serial: bool = False) -> Verdict:
+def judge(
+    names: Sequence[str], seconds: np.ndarray, serial: bool = False, taking_turns: bool = False
+) -> Verdict:
     """Reads the board's `seconds [components, activities]` of an interval.
 
     Args:
@@ -64,6 +69,7 @@ def judge(names: Sequence[str], seconds: np.ndarray, serial: bool = False) -> Ve
         seconds: spent on each activity in the interval that is judged.
         serial: whether one process runs the components in turn; then what a component does not work on is
             the time of the others, and the shares are those of the one process.
+        taking_turns: whether rollout workers wait while the learner trains, and the other way round.
     """
     spent = seconds.sum(axis=0)
     environment = float(spent[Activity.ENVIRONMENT])
@@ -73,7 +79,12 @@ def judge(names: Sequence[str], seconds: np.ndarray, serial: bool = False) -> Ve
     total = max(float(seconds.sum(axis=1).max() if serial else seconds.sum()), 1e-9)
     other = max(0.0, total - environment - inference - learning - waiting)
     shares = {"environment": environment, "inference": inference, "learner": learning}
-    sentence = _serial_sentence(shares, total) if serial else _sentence(names, seconds, shares, total)
+    if serial:
+        sentence = _serial_sentence(shares, total)
+    elif taking_turns:
+        sentence = _turns_sentence(names, seconds)
+    else:
+        sentence = _sentence(names, seconds, shares, total)
     return Verdict(
         environment=100 * environment / total,
         inference=100 * inference / total,
@@ -89,6 +100,13 @@ def _serial_sentence(shares: dict[str, float], total: float) -> str:
     return (
         f"one process that does everything, most of it {largest} ({shares[largest] / total:.0%}): {_SERIAL}"
     )
+
+
+def _turns_sentence(names: Sequence[str], seconds: np.ndarray) -> str:
+    collecting = 1 - _share(_rows(names, seconds, "rollout_worker"), Activity.WAITING)
+    learning = _busiest(_rows(names, seconds, "learner"))
+    shares = f"collecting ({collecting:.0%} of the time) and learning ({learning:.0%})"
+    return f"{shares} that take turns: {_TAKING_TURNS}"
 
 
 def _sentence(names: Sequence[str], seconds: np.ndarray, shares: dict[str, float], total: float) -> str:

@@ -2,15 +2,18 @@
 
 A vector of CartPoles costs less to step than torch needs to find out what to do with 32 x 64 numbers.
 Networks that are fully connected layers on one vector, with one discrete or one real-valued action, are a
-dozen calls of numpy. Everything else acts through torch.
+dozen calls of numpy, and several of them with one more axis are not many more. Everything else acts through
+torch.
 
-Invariant: weights are the torch network's own memory, so loading it is loading this.
+Invariant: a policy's weights are the torch network's own memory, so loading that is loading this; a
+population holds copies, which `take` renews.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,9 +28,52 @@ from sample_factory.rl.action_spaces import action_heads
 from sample_factory.rl.distributions import MAX_STDDEV, MIN_STDDEV
 from sample_factory.rl.normalisation import RunningMeanStd
 
-Layer = tuple[np.ndarray, np.ndarray, Activation]
-
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+@dataclass
+class Network:
+    """A network's numbers; with a first axis for the policies, those of several networks."""
+
+    weights: list[np.ndarray]  # [inputs, outputs] of each layer, the heads of parameters and value last
+    biases: list[np.ndarray]  # [1, outputs]
+    activations: list[Activation]  # one fewer: the heads have none
+    obs_range: list[np.ndarray]  # mean and inverse deviation [1, D]; empty without normalisation
+    value_range: list[np.ndarray]  # mean and inverse deviation [1, 1]; empty without normalisation
+    log_stddev: np.ndarray | None  # [1, actions], where it does not depend on the observation
+    obs_mean: float
+    obs_scale: float
+    obs_clip: float
+    value_clip: float
+
+    def arrays(self) -> list[np.ndarray]:
+        """Everything that training changes."""
+        deviations = [] if self.log_stddev is None else [self.log_stddev]
+        return [*self.weights, *self.biases, *self.obs_range, *self.value_range, *deviations]
+
+    def forward(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Action parameters `[..., K]` and values `[..., 1]` in the units of the rewards."""
+        if self.obs_mean != 0.0 or self.obs_scale != 1.0:
+            x = (x - np.float32(self.obs_mean)) / np.float32(self.obs_scale)
+        if self.obs_range:
+            mean, factor = self.obs_range
+            x = x - mean
+            x *= factor
+            _clip(x, self.obs_clip)
+        for weight, bias, activation in zip(self.weights, self.biases, self.activations, strict=False):
+            x = x @ weight
+            x += bias
+            x = activation(x)
+        outputs = x @ self.weights[-1]
+        outputs += self.biases[-1]
+        params, values = outputs[..., :-1], outputs[..., -1:]
+        if self.log_stddev is not None:
+            params = np.concatenate((params, np.broadcast_to(self.log_stddev, params.shape)), axis=-1)
+        if self.value_range:
+            mean, factor = self.value_range
+            _clip(values, self.value_clip)
+            values = values / factor + mean
+        return params, values
 
 
 class NumpyPolicy:
@@ -35,17 +81,10 @@ class NumpyPolicy:
 
     def __init__(self, model: ActorCritic, seed: int):
         """Takes a model for which `fits` is true."""
-        self._layers = _layers_of(model)
-        self._heads = [_arrays_of(model.action_head.linear), _arrays_of(model.value_head)]
-        log_stddev = model.action_head.log_stddev
-        self._log_stddev = None if log_stddev is None else log_stddev.detach().numpy()
-        self._mean, self._scale = model.observations.main_mean_and_scale()
-        self._obs_normalizer = model.obs_normalizers.get("obs")
-        self._returns_normalizer = model.returns_normalizer
-        self.is_discrete = isinstance(model.action_space, spaces.Discrete)
-        self.num_params = len(self._heads[0][1]) + (0 if self._log_stddev is None else len(self._log_stddev))
-        self.num_actions = 1 if self.is_discrete else self.num_params // 2
+        self._model = model
         self._rng = np.random.default_rng(seed)
+        self.is_discrete = isinstance(model.action_space, spaces.Discrete)
+        self.network = _network_of(model)
         self.refresh()
 
     @staticmethod
@@ -68,45 +107,24 @@ class NumpyPolicy:
 
     def refresh(self) -> None:
         """Takes over what is not the network's own memory, after weights were loaded."""
-        weights, biases = zip(*self._heads, strict=True)
-        self._head_weights = np.concatenate(weights).T  # both heads as one layer: half the calls
-        self._head_biases = np.concatenate(biases)
-        self._obs_shift, self._obs_factor, self._obs_clip = _constants(self._obs_normalizer)
-        self._value_shift, self._value_factor, self._value_clip = _constants(self._returns_normalizer)
+        model, network = self._model, self.network
+        heads = (_weight_and_bias(model.action_head.linear), _weight_and_bias(model.value_head))
+        # Both heads as one layer: half the calls.
+        network.weights[-1] = np.concatenate([weight for weight, _ in heads], axis=1)
+        network.biases[-1] = np.concatenate([bias for _, bias in heads], axis=1)
+        network.obs_range = _range_of(model.obs_normalizers.get("obs"))
+        network.value_range = _range_of(model.returns_normalizer)
 
     def act(self, obs: np.ndarray) -> np.ndarray:
         """Actions, their parameters, log-probability and value `[B, columns]` for observations `[B, D]`."""
-        return act_together([(self, 0, len(obs))], obs)
+        params, values = self.network.forward(obs)
+        return _outputs(params, values, self.draw(len(obs), params.shape[-1]))
 
-    def forward(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Action parameters `[B, K]` and values `[B]` in the units of the rewards."""
-        x = obs
-        if self._mean != 0.0 or self._scale != 1.0:
-            x = (x - np.float32(self._mean)) / np.float32(self._scale)
-        if self._obs_normalizer is not None:
-            x = x - self._obs_shift
-            x *= self._obs_factor
-            _clip(x, self._obs_clip)
-        for weight, bias, activation in self._layers:
-            x = x @ weight.T
-            x += bias
-            x = activation(x)
-        outputs = x @ self._head_weights
-        outputs += self._head_biases
-        params, values = outputs[:, :-1], outputs[:, -1]
-        if self._log_stddev is not None:
-            deviations = np.broadcast_to(self._log_stddev, (len(params), len(self._log_stddev)))
-            params = np.concatenate((params, deviations), axis=1)
-        if self._returns_normalizer is not None:
-            _clip(values, self._value_clip)
-            values = values / self._value_factor + self._value_shift
-        return params, values
-
-    def _draw(self, count: int) -> np.ndarray:
+    def draw(self, count: int, num_params: int) -> np.ndarray:
         """The random numbers that decide so many actions."""
         if self.is_discrete:
             return self._rng.random((count, 1))
-        return self._rng.standard_normal((count, self.num_actions), dtype=np.float32)
+        return self._rng.standard_normal((count, num_params // 2), dtype=np.float32)
 
     def state_dict(self) -> dict[str, Any]:
         """State of the random numbers."""
@@ -117,23 +135,61 @@ class NumpyPolicy:
         self._rng.bit_generator.state = state["rng"]
 
 
-def act_together(parts: Sequence[tuple[NumpyPolicy, int, int]], obs: np.ndarray) -> np.ndarray:
-    """Outputs `[B, columns]` of several policies with the same action space, for one block of rows each.
+class NumpyPopulation:
+    """Policies of one architecture that act in one pass, each with its own weights and random numbers."""
 
-    `parts` are policies with the first row of their block and the row after its last. Only what differs
-    between them, the networks and the random numbers, is done one by one: the outputs are those of each
-    policy acting alone, at little more than the price of one.
-    """
-    first = parts[0][0]
-    num_actions = first.num_actions
-    outputs = np.empty((len(obs), num_actions + first.num_params + 2), np.float32)
-    params = outputs[:, num_actions:-2]
-    drawn = []
-    for policy, start, stop in parts:
-        params[start:stop], outputs[start:stop, -1] = policy.forward(obs[start:stop])
-        drawn.append(policy._draw(stop - start))
-    sample = _sample_choices if first.is_discrete else _sample_numbers
-    outputs[:, :num_actions], outputs[:, -2] = sample(params, np.concatenate(drawn))
+    def __init__(self, policies: Sequence[NumpyPolicy]):
+        self._policies = list(policies)
+        first = policies[0].network
+        self._network = Network(
+            weights=[np.stack([array] * len(policies)) for array in first.weights],
+            biases=[np.stack([array] * len(policies)) for array in first.biases],
+            activations=first.activations,
+            obs_range=[np.stack([array] * len(policies)) for array in first.obs_range],
+            value_range=[np.stack([array] * len(policies)) for array in first.value_range],
+            log_stddev=None if first.log_stddev is None else np.stack([first.log_stddev] * len(policies)),
+            obs_mean=first.obs_mean,
+            obs_scale=first.obs_scale,
+            obs_clip=first.obs_clip,
+            value_clip=first.value_clip,
+        )
+
+    @staticmethod
+    def fits(policies: Sequence[NumpyPolicy]) -> bool:
+        """Whether all policies have the same shapes."""
+        shapes = [[array.shape for array in policy.network.arrays()] for policy in policies]
+        return all(other == shapes[0] for other in shapes)
+
+    def take(self, index: int) -> None:
+        """Copies the weights of one policy, after they have changed."""
+        for target, source in zip(
+            self._network.arrays(), self._policies[index].network.arrays(), strict=True
+        ):
+            target[index] = source
+
+    def act(self, obs: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+        """Outputs `[P * n, columns]` for `obs[P, n, D]`; of policy p's rows only `counts[p]` are meant."""
+        params, values = self._network.forward(obs)
+        num_params = params.shape[-1]
+        policies = self._policies
+        width = 1 if policies[0].is_discrete else num_params // 2
+        drawn = np.zeros((*obs.shape[:2], width), np.float64 if policies[0].is_discrete else np.float32)
+        for index, count in enumerate(counts):
+            if count:
+                drawn[index, :count] = policies[index].draw(count, num_params)
+        return _outputs(params.reshape(-1, num_params), values.reshape(-1, 1), drawn.reshape(-1, width))
+
+
+def _outputs(params: np.ndarray, values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Actions chosen by the numbers drawn, their parameters, log-probability and value `[B, columns]`."""
+    sample = _sample_choices if drawn.dtype == np.float64 else _sample_numbers
+    actions, log_probs = sample(params, drawn)
+    num_actions = actions.shape[1]
+    outputs = np.empty((len(params), num_actions + params.shape[1] + 2), np.float32)
+    outputs[:, :num_actions] = actions
+    outputs[:, num_actions:-2] = params
+    outputs[:, -2] = log_probs
+    outputs[:, -1:] = values
     return outputs
 
 
@@ -167,20 +223,36 @@ def _modules_of(model: ActorCritic) -> list[nn.Module]:
     return layers + (list(model.actor.decoder) if model.actor.decoder is not None else [])
 
 
-def _layers_of(model: ActorCritic) -> list[Layer]:
+def _network_of(model: ActorCritic) -> Network:
+    """With places for what `refresh` fills in."""
     modules = _modules_of(model)
-    pairs = zip(modules[::2], modules[1::2], strict=True)
-    return [(*_arrays_of(linear), ACTIVATIONS[type(activation)]) for linear, activation in pairs]
+    layers = [_weight_and_bias(linear) for linear in modules[::2]]
+    log_stddev = model.action_head.log_stddev
+    obs_mean, obs_scale = model.observations.main_mean_and_scale()
+    obs_normalizer, returns_normalizer = model.obs_normalizers.get("obs"), model.returns_normalizer
+    nothing = np.empty((1, 0), np.float32)
+    return Network(
+        weights=[*(weight for weight, _ in layers), nothing],
+        biases=[*(bias for _, bias in layers), nothing],
+        activations=[ACTIVATIONS[type(activation)] for activation in modules[1::2]],
+        obs_range=[],
+        value_range=[],
+        log_stddev=None if log_stddev is None else log_stddev.detach().numpy()[None],
+        obs_mean=obs_mean,
+        obs_scale=obs_scale,
+        obs_clip=math.inf if obs_normalizer is None else obs_normalizer.clip,
+        value_clip=math.inf if returns_normalizer is None else returns_normalizer.clip,
+    )
 
 
-def _arrays_of(linear: nn.Module) -> tuple[np.ndarray, np.ndarray]:
+def _weight_and_bias(linear: nn.Module) -> tuple[np.ndarray, np.ndarray]:
     assert isinstance(linear, nn.Linear)
-    return linear.weight.detach().numpy(), linear.bias.detach().numpy()
+    return linear.weight.detach().numpy().T, linear.bias.detach().numpy()[None]
 
 
-def _constants(normalizer: RunningMeanStd | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """Mean, inverse deviation and clipping range as float32, as the normaliser itself computes them."""
+def _range_of(normalizer: RunningMeanStd | None) -> list[np.ndarray]:
+    """Mean and inverse deviation as float32, as the normaliser itself computes them."""
     if normalizer is None:
-        return np.float32(0.0), np.float32(1.0), math.inf  # type: ignore[return-value]
+        return []
     factor = (normalizer.var + normalizer.eps).rsqrt().float().numpy()
-    return normalizer.mean.float().numpy(), factor, normalizer.clip
+    return [normalizer.mean.float().numpy().reshape(1, -1), factor.reshape(1, -1)]

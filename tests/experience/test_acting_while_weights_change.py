@@ -122,6 +122,8 @@ def test_policies_that_act_together_choose_what_each_would_choose_alone(
 
     alone = outputs(together=False)
     monkeypatch.delattr(ActingPolicy, "act")  # so that they can't but act together
-    for one, other in zip(outputs(together=True), alone, strict=True):
-        np.testing.assert_array_equal(one, other)
+    together = outputs(together=True)
+    # A product of more rows may round its last bit differently; who acted in which version may not.
+    np.testing.assert_allclose(together[0], alone[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(together[1], alone[1])
     assert set(np.unique(alone[1])) == {1, 11, 21}

@@ -75,7 +75,7 @@ def test_new_weights_are_seen_after_a_refresh(make_cfg):
     with torch.no_grad():
         expected = other.act({"obs": obs}, torch.zeros(4, 1)).action_params
     torch.testing.assert_close(
-        torch.from_numpy(policy.forward(obs.numpy())[0]), expected, rtol=1e-4, atol=1e-5
+        torch.from_numpy(policy.network.forward(obs.numpy())[0]), expected, rtol=1e-4, atol=1e-5
     )
 
 

@@ -8,7 +8,6 @@ Invariant: everything written for a step (actions, their parameters, value, vers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 from sample_factory.algorithms.appo.trajectories import TrajectoryStore
 from sample_factory.algorithms.appo.weights import NOT_PUBLISHED, WeightStore
 from sample_factory.model.actor_critic import ActorCritic
-from sample_factory.model.numpy_policy import NumpyPolicy, act_together
+from sample_factory.model.numpy_policy import NumpyPolicy
 
 
 class Acting(Protocol):
@@ -30,25 +29,6 @@ class Acting(Protocol):
 
     def act(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
         """Chooses actions for the observations at `[slots, rows]` and writes all outputs there."""
-
-
-class PolicyBlocks:
-    """The rows of a split ordered by the policy that acts in them; worked out anew only when that changes."""
-
-    def __init__(self) -> None:
-        self._policies = b""
-        self.order = np.empty(0, np.int64)
-        self.blocks: list[tuple[int, int, int]] = []  # policy, its first row in the order, row after its last
-
-    def update(self, policies: np.ndarray) -> None:
-        """`policies[row]` acts in that row."""
-        if (now := policies.tobytes()) == self._policies:
-            return
-        self._policies = now
-        self.order = policies.argsort(kind="stable")
-        present, starts = np.unique(policies[self.order], return_index=True)
-        stops = [*starts[1:].tolist(), len(policies)]
-        self.blocks = list(zip(present.tolist(), starts.tolist(), stops, strict=True))
 
 
 class ActingPolicy:
@@ -98,15 +78,6 @@ class ActingPolicy:
             self._act_with_torch(slots, rows)
         store.policy_versions[slots, rows] = self.version
 
-    def acts_together_with(self, other: Acting) -> bool:
-        """Whether `act_in_blocks` takes both."""
-        return (
-            isinstance(other, ActingPolicy)
-            and self.store.arrays is other.store.arrays
-            and self.numpy_policy is not None
-            and other.numpy_policy is not None
-        )
-
     @torch.inference_mode()
     def _act_with_torch(self, slots: np.ndarray, rows: np.ndarray | int) -> None:
         store = self.store
@@ -139,20 +110,3 @@ class ActingPolicy:
             self.numpy_policy.load_state_dict(state)
         else:
             self._generator.set_state(state["generator"])
-
-
-def act_in_blocks(
-    policies: Mapping[int, ActingPolicy], blocks: PolicyBlocks, slots: np.ndarray, row: int
-) -> None:
-    """What `act` of each policy does for its rows, for all at once; they act in numpy, in one store."""
-    store = policies[0].store
-    slots = slots[blocks.order]
-    parts = []
-    versions = np.empty(len(slots), store.policy_versions.dtype)
-    for policy_id, start, stop in blocks.blocks:
-        policy = policies[policy_id]
-        assert policy.numpy_policy is not None
-        parts.append((policy.numpy_policy, start, stop))
-        versions[start:stop] = policy.version
-    store.outputs[slots, row] = act_together(parts, store.obs["obs"][slots, row])
-    store.policy_versions[slots, row] = versions

@@ -7,11 +7,12 @@ and is answered by message. The rollout worker treats both alike.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from sample_factory.algorithms.appo.acting import Acting, ActingPolicy, PolicyBlocks, act_in_blocks
+from sample_factory.algorithms.appo.acting import Acting
+from sample_factory.algorithms.appo.acting_together import ActingTogether
 from sample_factory.algorithms.appo.board import Board
 from sample_factory.algorithms.appo.messages import ActionRequest, encode
 from sample_factory.processes.channels import Channel
@@ -36,15 +37,11 @@ class LocalInference:
 
     answers_by_message = False
 
-    def __init__(self, policies: Mapping[int, Acting]):
+    def __init__(self, policies: Mapping[int, Any]):
+        """Takes an `Acting` per policy."""
         self._policies = policies
         self._single = policies[0] if len(policies) == 1 else None
-        self._together = {
-            policy_id: policy
-            for policy_id, policy in policies.items()
-            if isinstance(policy, ActingPolicy) and policy.acts_together_with(policies[0])
-        }
-        self._blocks: dict[int, PolicyBlocks] = {}  # by split
+        self._together = ActingTogether(policies) if ActingTogether.fits(policies) else None
 
     def request(
         self, split_id: int, tick: int, slots: np.ndarray, policies: np.ndarray, row: int
@@ -55,16 +52,14 @@ class LocalInference:
                 return {0}
             self._single.act(slots, row)
             return set()
-        split = self._blocks.setdefault(split_id, PolicyBlocks())
-        split.update(policies)
-        missing = {policy_id for policy_id, _, _ in split.blocks if not self._policies[policy_id].refresh()}
+        if self._together is not None:
+            return self._together.act(split_id, slots, policies, row)
+        present = np.unique(policies).tolist()
+        missing = {policy_id for policy_id in present if not self._policies[policy_id].refresh()}
         if missing:
             return missing
-        if all(policy_id in self._together for policy_id, _, _ in split.blocks):
-            act_in_blocks(self._together, split, slots, row)
-            return set()
-        for policy_id, start, stop in split.blocks:
-            self._policies[policy_id].act(slots[split.order[start:stop]], row)
+        for policy_id in present:
+            self._policies[policy_id].act(slots[policies == policy_id], row)
         return set()
 
     def repeat(self, split_id: int, tick: int, policy_id: int) -> None:

@@ -8,6 +8,9 @@ readonly STAMP=$VENV/.installed
 readonly LOG=$VENV/install.log
 readonly TORCH=torch==2.13.0
 
+# Packages are installed uncompiled: without Python's caches every process would compile torch anew.
+unset PYTHONDONTWRITEBYTECODE
+
 fail() {
     echo "error: $*" >&2
     exit 1

@@ -23,7 +23,9 @@ echo "== types"
 echo "== tests"
 # One thread per process: the tests start many, and the machine may have two cores.
 export OMP_NUM_THREADS=1
-# Tests that need the machine's timing or its services run alone; the others by file in two processes, long files first.
-alone=(tests/session/test_fault_suite.py tests/runner tests/bench)
-"$PYTHON" -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$chosen" "${alone[@]/#/--ignore=}" "$@"
-"$PYTHON" -m pytest -m "$chosen" "${alone[@]}" "$@"
+# By file in two processes, long files first. Tests that watch the machine's timing or start services come after the others:
+# they wait more than they work, so that two of them find a machine that is all but free.
+later=(tests/session/test_fault_suite.py tests/runner tests/bench)
+in_two_processes=(-n 2 --dist loadfile --no-loadscope-reorder -m "$chosen")
+"$PYTHON" -m pytest "${in_two_processes[@]}" "${later[@]/#/--ignore=}" "$@"
+"$PYTHON" -m pytest "${in_two_processes[@]}" "${later[@]}" "$@"

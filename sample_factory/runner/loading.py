@@ -9,6 +9,8 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -29,7 +31,8 @@ def import_description(run: str, debug: bool = False) -> RunDescription:
         DescriptionImportError: when there is none.
     """
     try:
-        module = _import(run)
+        with _without_caches():
+            module = _import(run)
     except DescriptionImportError:
         raise
     except Exception as error:
@@ -40,6 +43,16 @@ def import_description(run: str, debug: bool = False) -> RunDescription:
     if not isinstance(description, RunDescription):
         raise DescriptionImportError(f"{run} does not define RUN_DESCRIPTION = RunDescription(...).")
     return description
+
+
+@contextmanager
+def _without_caches() -> Iterator[None]:
+    """Python's caches tell versions of a file apart by seconds and size: a script that edits one is faster."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def _import(run: str) -> ModuleType:

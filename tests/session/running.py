@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -163,11 +164,9 @@ class Program:
         while (left := self.family()) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not left, f"left behind: {left}"
-        # What another test makes at the same time is in use, or goes away by itself.
         new = set(os.listdir("/dev/shm")) - self._shared_memory
-        while (new := new & set(os.listdir("/dev/shm")) - _shared_memory_in_use()) and (
-            time.monotonic() < deadline + seconds
-        ):
+        while (new := new & set(os.listdir("/dev/shm"))) and time.monotonic() < deadline + seconds:
+            new -= _shared_memory_in_use()  # by another test, which will remove it
             time.sleep(0.2)
         assert not new, f"left in /dev/shm: {new}"
 
@@ -183,11 +182,9 @@ class Program:
 def _shared_memory_in_use() -> set[str]:
     """Names in /dev/shm that some living process has mapped: another program's, not a leftover."""
     names = set()
-    for process in psutil.process_iter():
-        try:
-            names |= {Path(m.path).name for m in process.memory_maps() if m.path.startswith("/dev/shm/")}
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            names |= set(re.findall(r"/dev/shm/(\S+)", maps.read_text()))
     return names
 
 

@@ -100,7 +100,9 @@ def test_in_sync_mode_a_killed_rollout_worker_does_not_stop_the_learner(tmp_path
     assert latest(tmp_path).env_steps > 3000
 
 
-@pytest.mark.parametrize("mode", ["--async_rl=True", "--async_rl=False"])
+@pytest.mark.parametrize(
+    "mode", ["--async_rl=True", pytest.param("--async_rl=False", marks=pytest.mark.long)]
+)
 def test_a_killed_learner_is_replaced_and_goes_on_from_its_last_checkpoint(tmp_path: Path, kill, mode: str):
     kill("learner_0")
     assert train(tmp_path, "gym_CartPole-v1", *FEED_FORWARD, mode, TARGET) is ExitStatus.SUCCESS

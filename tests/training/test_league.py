@@ -282,7 +282,7 @@ def run(train_dir: Path, *flags: str) -> ExitStatus:
 
 SERIAL = ("--serial_mode=True", "--league_period_env_steps=2000", "--train_for_env_steps=12000")
 # Long enough for a member to be loaded and to play, also where processes take turns on one core.
-PARALLEL = ("--serial_mode=False", "--league_period_env_steps=20000", "--train_for_env_steps=200000")
+PARALLEL = ("--serial_mode=False", "--league_period_env_steps=10000", "--train_for_env_steps=100000")
 
 
 @pytest.mark.usefixtures("rock_paper_scissors")

@@ -166,6 +166,7 @@ def test_the_reference_sees_what_the_environment_shows():
 
 @pytest.mark.learning
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_self_play_draws_at_tictactoe(tmp_path: Path):
     """The likeliest moves draw against themselves and can't be beaten as first player.

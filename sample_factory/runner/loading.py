@@ -47,7 +47,7 @@ def import_description(run: str, debug: bool = False) -> RunDescription:
 
 @contextmanager
 def _without_caches() -> Iterator[None]:
-    """Python's caches tell versions of a file apart by seconds and size: a script that edits one is faster."""
+    """Python's caches tell versions of a file apart by seconds and size; scripts edit faster than that."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield

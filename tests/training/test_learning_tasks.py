@@ -52,6 +52,7 @@ def test_the_best_of_the_allowed_actions_is_chosen(tmp_path: Path):
     assert learned > guessing + 0.8 * (best - guessing)
 
 
+@pytest.mark.long
 def test_two_policies_learn_to_act_alike(tmp_path: Path):
     # Each meets itself and the other; guessing gets 2.5 of 5.
     flags = ("--env=double_two_agents", "--num_policies=2")

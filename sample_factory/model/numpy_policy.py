@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,8 @@ class Network:
             x = x - mean
             x *= factor
             _clip(x, self.obs_clip)
-        for weight, bias, activation in zip(self.weights, self.biases, self.activations, strict=False):
+        hidden = zip(self.weights[:-1], self.biases[:-1], self.activations, strict=True)
+        for weight, bias, activation in hidden:
             x = x @ weight
             x += bias
             x = activation(x)
@@ -118,7 +119,7 @@ class NumpyPolicy:
     def act(self, obs: np.ndarray) -> np.ndarray:
         """Actions, their parameters, log-probability and value `[B, columns]` for observations `[B, D]`."""
         params, values = self.network.forward(obs)
-        return _outputs(params, values, self.draw(len(obs), params.shape[-1]))
+        return _outputs(params, values, self.draw(len(obs), params.shape[-1]), self.is_discrete)
 
     def draw(self, count: int, num_params: int) -> np.ndarray:
         """The random numbers that decide so many actions."""
@@ -140,19 +141,9 @@ class NumpyPopulation:
 
     def __init__(self, policies: Sequence[NumpyPolicy]):
         self._policies = list(policies)
-        first = policies[0].network
-        self._network = Network(
-            weights=[np.stack([array] * len(policies)) for array in first.weights],
-            biases=[np.stack([array] * len(policies)) for array in first.biases],
-            activations=first.activations,
-            obs_range=[np.stack([array] * len(policies)) for array in first.obs_range],
-            value_range=[np.stack([array] * len(policies)) for array in first.value_range],
-            log_stddev=None if first.log_stddev is None else np.stack([first.log_stddev] * len(policies)),
-            obs_mean=first.obs_mean,
-            obs_scale=first.obs_scale,
-            obs_clip=first.obs_clip,
-            value_clip=first.value_clip,
-        )
+        self._network = _repeated(policies[0].network, len(policies))
+        for index in range(len(policies)):
+            self.take(index)
 
     @staticmethod
     def fits(policies: Sequence[NumpyPolicy]) -> bool:
@@ -162,27 +153,27 @@ class NumpyPopulation:
 
     def take(self, index: int) -> None:
         """Copies the weights of one policy, after they have changed."""
-        for target, source in zip(
-            self._network.arrays(), self._policies[index].network.arrays(), strict=True
-        ):
+        sources = self._policies[index].network.arrays()
+        for target, source in zip(self._network.arrays(), sources, strict=True):
             target[index] = source
 
     def act(self, obs: np.ndarray, counts: Sequence[int]) -> np.ndarray:
         """Outputs `[P * n, columns]` for `obs[P, n, D]`; of policy p's rows only `counts[p]` are meant."""
         params, values = self._network.forward(obs)
         num_params = params.shape[-1]
-        policies = self._policies
-        width = 1 if policies[0].is_discrete else num_params // 2
-        drawn = np.zeros((*obs.shape[:2], width), np.float64 if policies[0].is_discrete else np.float32)
+        is_discrete = self._policies[0].is_discrete
+        width, kind = (1, np.float64) if is_discrete else (num_params // 2, np.float32)
+        drawn = np.zeros((*obs.shape[:2], width), kind)
         for index, count in enumerate(counts):
             if count:
-                drawn[index, :count] = policies[index].draw(count, num_params)
-        return _outputs(params.reshape(-1, num_params), values.reshape(-1, 1), drawn.reshape(-1, width))
+                drawn[index, :count] = self._policies[index].draw(count, num_params)
+        flat = params.reshape(-1, num_params), values.reshape(-1, 1), drawn.reshape(-1, width)
+        return _outputs(*flat, is_discrete)
 
 
-def _outputs(params: np.ndarray, values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+def _outputs(params: np.ndarray, values: np.ndarray, drawn: np.ndarray, is_discrete: bool) -> np.ndarray:
     """Actions chosen by the numbers drawn, their parameters, log-probability and value `[B, columns]`."""
-    sample = _sample_choices if drawn.dtype == np.float64 else _sample_numbers
+    sample = _sample_choices if is_discrete else _sample_numbers
     actions, log_probs = sample(params, drawn)
     num_actions = actions.shape[1]
     outputs = np.empty((len(params), num_actions + params.shape[1] + 2), np.float32)
@@ -242,6 +233,22 @@ def _network_of(model: ActorCritic) -> Network:
         obs_scale=obs_scale,
         obs_clip=math.inf if obs_normalizer is None else obs_normalizer.clip,
         value_clip=math.inf if returns_normalizer is None else returns_normalizer.clip,
+    )
+
+
+def _repeated(network: Network, count: int) -> Network:
+    """The same network so many times, along a new first axis; copies."""
+
+    def stacks(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.stack([array] * count) for array in arrays]
+
+    return replace(
+        network,
+        weights=stacks(network.weights),
+        biases=stacks(network.biases),
+        obs_range=stacks(network.obs_range),
+        value_range=stacks(network.value_range),
+        log_stddev=None if network.log_stddev is None else stacks([network.log_stddev])[0],
     )
 
 

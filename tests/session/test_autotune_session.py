@@ -26,6 +26,7 @@ def in_a_hurry(monkeypatch, tmp_path):
     return directory
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_the_session_trains_with_what_was_found_and_keeps_what_was_typed(tmp_path, in_a_hurry):
     before = child_pids()

@@ -7,7 +7,11 @@ from tests.envs.contract_check import check_env
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("spec", DOOM_SPECS, ids=lambda spec: spec.name)
+@pytest.mark.parametrize(
+    "spec",
+    [pytest.param(s, marks=pytest.mark.long) if s.name == "doom_dwango5" else s for s in DOOM_SPECS],
+    ids=lambda spec: spec.name,
+)
 def test_a_spec_keeps_the_contract_for_200_steps(spec, scenarios):
     report = check_env(spec.name, steps=200)
     assert report.num_agents == spec.num_agents

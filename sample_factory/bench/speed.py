@@ -143,13 +143,13 @@ def _train_once(args: argparse.Namespace, workload: Workload, point: Point) -> d
 
 
 def _row(seen: Observation, workload: Workload, point: Point) -> dict[str, Any]:
-    return {
+    row = {
         "command": _shown(TRAINEE, point.flags),
         "num_envs": point.num_envs,
         **_figures(seen, workload),
-        "cpu_percent": cpu_split(seen.windows, seen.activity_sec),
         "all_envs_advanced": seen.envs_advancing >= point.num_envs,
     }
+    return row | ({"cpu_percent": cpu_split(seen.windows, seen.activity_sec)} if seen.activity_sec else {})
 
 
 def _figures(seen: Observation, workload: Workload) -> dict[str, Any]:

@@ -159,5 +159,7 @@ def _range(row: Result) -> str:
 
 
 def _split(row: Result) -> str:
+    if "cpu_percent" not in row:  # the session ended without its record
+        return "unknown"
     parts = ("environment", "inference", "learner", "main", "rollout_bookkeeping")
     return " / ".join(f"{row['cpu_percent'][part]:.0f}" for part in parts)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.runner.launching import Project, wait_for
@@ -139,6 +141,13 @@ def test_prepared_files_make_the_session_without_us(
     (project.run_dir() / "logs").mkdir(exist_ok=True)
     assert subprocess.run([str(script)], check=False).returncode == 0
     assert seen(project) == ["ran"]
+    wait_for(lambda: not _following(project.run_dir() / "logs"))
+
+
+def _following(logs: Path) -> list[psutil.Process]:
+    """Programs that show a job's log."""
+    shown = psutil.process_iter(["cmdline"])
+    return [process for process in shown if str(logs) in " ".join(process.info["cmdline"] or ())]
 
 
 def test_launch_files_are_removed_if_wished(project: Project) -> None:

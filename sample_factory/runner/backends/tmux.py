@@ -134,11 +134,11 @@ class TmuxBackend(SupervisedBackend):
     def _write_script(self, launch: Launch) -> str:
         log = shlex.quote(str(self._files.log(launch.job.id).absolute()))
         # The job writes to its log, and the window follows it: a pipe through tee would lose the last
-        # lines when the window closes.
+        # lines when the window closes. Outside of tmux, too, nobody follows a job that has ended.
         lines = [
             "#!/bin/bash",
             f"touch {log}",
-            f"tail -n 0 -f {log} &",
+            f"tail --pid=$$ -n 0 -f {log} &",
             f"exec >>{log} 2>&1",
             *self._commands.script_lines(launch, self._commands.supervised(launch)),
             "",

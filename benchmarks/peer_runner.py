@@ -1,8 +1,8 @@
 """This project in a side-by-side benchmark of training systems that counts frames inside the environments.
 
 The benchmark's driver starts this script with `--workload --variant --workers --envs` and puts its own `envs`
-module on the path; further arguments go to the trainer. The driver learns of the first SGD step through the
-file named by $PEERBENCH_MARK.
+module on the path; `--engine envpool` trains on EnvPool's simulators instead, and further arguments go to the
+trainer. The driver learns of the first SGD step through the file named by $PEERBENCH_MARK.
 """
 
 import argparse
@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 from pathlib import Path
+
+import pool_workloads
 
 from sample_factory.config.parsing import parse_args
 from sample_factory.envs.registry import register_env
@@ -71,8 +73,12 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     for flag in ("--workload", "--variant", "--workers", "--envs"):
         parser.add_argument(flag, required=True)
+    parser.add_argument("--engine", choices=["shared", "envpool"], default="shared")
     args, rest = parser.parse_known_args()
-    register_env(args.workload, make_workload)
+    if args.engine == "envpool":
+        pool_workloads.register(args.workload)
+    else:
+        register_env(args.workload, make_workload)
     directory = os.path.join(os.environ["PEERBENCH_TMP"], "td")
     mark = os.environ.get("PEERBENCH_MARK")
     if mark:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sample_factory.config.errors import ConfigError
+from sample_factory.rl.gru import unroll_gru
 from sample_factory.rl.sequences import build_layout, unroll
 
 if TYPE_CHECKING:
@@ -101,7 +102,11 @@ class GruCore(RecurrentCore):
         return x, (x if len(states) == 1 else torch.cat(states, dim=1))
 
     def forward_sequences(self, x: Tensor, state: Tensor, dones: Tensor) -> Tensor:
-        """All trajectories as one packed sequence."""
+        """Layer by layer on a CPU, elsewhere all trajectories as one packed sequence."""
+        if x.device.type == "cpu":
+            for initial, weights in zip(state.split(self.out_size, dim=1), self.cell_weights, strict=True):
+                x = unroll_gru(x, initial, dones, weights)
+            return x
         initial = state.unflatten(1, (-1, self.out_size)).transpose(0, 1).contiguous()
         return unroll(self.rnn, inputs=x, initial_state=initial, layout=build_layout(dones, x.shape[1]))
 

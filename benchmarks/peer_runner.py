@@ -12,8 +12,6 @@ import threading
 import time
 from pathlib import Path
 
-import pool_workloads
-
 from sample_factory.config.parsing import parse_args
 from sample_factory.envs.registry import register_env
 from sample_factory.run_algorithm import run_algorithm
@@ -76,6 +74,8 @@ def main() -> int:
     parser.add_argument("--engine", choices=["shared", "envpool"], default="shared")
     args, rest = parser.parse_known_args()
     if args.engine == "envpool":
+        import pool_workloads  # not at the top: every worker of every workload would import EnvPool
+
         pool_workloads.register(args.workload)
     else:
         register_env(args.workload, make_workload)

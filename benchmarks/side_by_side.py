@@ -18,7 +18,6 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import shlex
 import shutil
 import signal
@@ -36,6 +35,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from sample_factory.bench.measurement import FOREIGN_LIMIT
+from sample_factory.benchmark.host import describe_code, describe_host, package_versions
+from sample_factory.processes.affinity import available_cores
 
 FRAMES_PER_STEP = {"cartpole": 1, "doom_basic": 4, "doom_benchmark": 4, "pong": 4, "halfcheetah": 1}
 EPOCHS = {"cartpole": 4, "halfcheetah": 2}  # 1 elsewhere, for every system
@@ -294,6 +297,7 @@ def figures(program: Program, reference: Program, frames_per_step: int) -> dict[
         "peak_pss_mb": program.peak_pss_mb,
         "first_train_sec": program.first_train_sec,
         "foreign_cores": [round(w.foreign_cores, 2) for w in program.windows],
+        "undisturbed": all(w.foreign_cores <= FOREIGN_LIMIT for w in program.windows),
         "envs_advancing": max(w.envs_advancing for w in program.windows),
     }
 
@@ -317,20 +321,19 @@ def share_of_bound(programs: Sequence[Program], epochs: int) -> dict[str, Any] |
 
 def report(programs: Sequence[Program], args: argparse.Namespace) -> dict[str, Any]:
     """Everything about the run, for the JSON file; ratios are to the last system that ran."""
-    repository = Path(__file__).parents[1]
-    git = ["git", "-C", str(repository)]
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    changes = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=False)
+    code = describe_code(Path(__file__).parent)
+    machine = {key: value for key, value in describe_host().items() if key != "hostname"}
     frames = FRAMES_PER_STEP[args.workload]
     reference = next(program for program in reversed(programs) if not program.error)
     return {
         "kind": "peers",
         "workload": args.workload,
         "variant": args.variant,
-        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {"cpu": _cpu_name(), "cores": os.cpu_count(), "system": platform.system()},
-        "commit": commit.stdout.strip() + (" with changes" if changes.stdout.strip() else ""),
-        "command": "python benchmarks/side_by_side.py " + _shown(sys.argv[1:]),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine | {"usable_cores": len(available_cores()), "packages": package_versions()},
+        "commit": code[0]["commit"] if code else None,
+        "uncommitted_changes": code[0]["dirty"] if code else None,
+        "bench_command": f"python benchmarks/side_by_side.py {_shown(sys.argv[1:])}",
         "window_sec": args.window,
         "rows": [figures(program, reference, frames) for program in programs],
         "bound": share_of_bound(programs, EPOCHS.get(args.workload, 1)),
@@ -354,11 +357,6 @@ def _line(row: dict[str, Any]) -> str:
     )
 
 
-def _cpu_name() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-
-
 def main() -> None:
     """Measures, prints a line for each system, and writes the file."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -376,7 +374,8 @@ def main() -> None:
     args.harness, args.peers = args.harness.resolve(), args.peers.resolve()
     args.systems = [System.parse(text) for text in args.systems]
     sys.path.insert(0, str(args.harness))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # shells turn Ctrl+C off for what runs in the background
+        signal.signal(number, signal.default_int_handler)
     result = report(measure(args), args)
     for row in result["rows"]:
         print(f"{args.workload} {args.variant} {_line(row)}")

@@ -1,8 +1,8 @@
 """docs/performance.md from the JSON files of `sf bench speed`: text stays, tables are replaced.
 
 The page marks where tables go: `<!-- speed:training -->` ... `<!-- /speed:training -->`. Markers `training`,
-`sampling` and `scaling:<sweep>` exist. Invariant: the page says nothing that no file says; a marker without
-results says so.
+`sampling`, `peers` and `scaling:<sweep>` exist; `benchmarks/side_by_side.py` writes what `peers` shows.
+Invariant: the page says nothing that no file says; a marker without results says so.
 """
 
 from __future__ import annotations
@@ -24,6 +24,15 @@ NOTHING = "Not measured yet.\n"
 _MARK = re.compile(r"(<!-- speed:(?P<name>[\w:]+) -->\n).*?(<!-- /speed:(?P=name) -->)", re.DOTALL)
 
 Result = Mapping[str, Any]
+
+_BOUND = "bound_"
+_PEERS = {
+    "ours": "this project",
+    "sf2": "Sample Factory 2.1.1",
+    "sb3": "Stable-Baselines3 2.9.2",
+    "rllib": "RLlib 2.60 APPO",
+    "envpool": "EnvPool 1.2.5 with a plain PPO",
+}
 
 
 def write_page(page: Path, results: Path) -> Path:
@@ -56,8 +65,8 @@ def _section(name: str, results: Sequence[Result]) -> str:
     found = [r for r in results if r["kind"] == kind and (not sweep or r["sweep"] == sweep)]
     if not found:
         return NOTHING
-    if kind == "scaling":
-        return "\n".join(map(_scaling, found))
+    if kind in _ONE_TABLE_EACH:
+        return "\n".join(map(_ONE_TABLE_EACH[kind], found))
     table = {"training": _training, "sampling": _sampling}[kind]
     return f"{_origin(found)}\n\n{table(found)}"
 
@@ -103,6 +112,49 @@ def _scaling(result: Result) -> str:
     return head + _table(columns, result["rows"]) + _memory_per_env(result)
 
 
+def _peers(result: Result) -> str:
+    """The systems, this project first, and how much of the bound it reaches."""
+    measured = [row for row in result["rows"] if "error" not in row]
+    systems = [row for row in measured if not row["system"].startswith(_BOUND)]
+    ours = systems[0]
+    columns: dict[str, Callable[[Result], str]] = {
+        "system": lambda r: str(_PEERS.get(r["system"], r["system"])),
+        "environments": lambda r: f"2 x {r['envs_per_worker']}",
+        "frames/s, median": _median,
+        "this project is faster by": lambda r: "" if r is ours else f"{_paired(ours, r):.2f}",
+        "pairs of windows": lambda r: "" if r is ours else _pair_range(ours, r),
+        "core-us a step": lambda r: f"{r['core_us_per_step']:.0f}",
+        "memory, MB": lambda r: f"{r['peak_pss_mb']:.0f}",
+        "first SGD step, s": lambda r: f"{r['first_train_sec']:.0f}",
+    }
+    failed = "".join(
+        f"\n{_PEERS[row['system']]} with 2 x {row['envs_per_worker']} environments {row['error']}\n"
+        for row in result["rows"]
+        if "error" in row
+    )
+    engine = ", EnvPool's simulators" if "--engine envpool" in ours["flags"] else ""
+    network = "" if result["variant"] == "ff" else f", {result['variant'].upper()}"
+    head = f"**{result['workload']}{network}{engine}.** {_origin([result])}\n\n"
+    return head + _table(columns, systems) + failed + _bound(result, measured)
+
+
+def _bound(result: Result, rows: Sequence[Result]) -> str:
+    if not result["bound"]:
+        return ""
+    share = result["bound"]["share"]
+    costs = {row["system"]: f"{row['core_us_per_step']:.1f}" for row in rows}
+    parts = ", ".join(f"{name.removeprefix(_BOUND)} {us}" for name, us in costs.items() if _BOUND in name)
+    return (
+        f"\nThe parts of a step alone, in core-us: {parts}. Of the speed they allow on two cores, "
+        f"this project reaches {share['median']:.2f} ({share['min']:.2f} to {share['max']:.2f}).\n"
+    )
+
+
+def _pair_range(ours: Result, row: Result) -> str:
+    ratios = _pairs(ours, row)
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+
 def _memory_per_env(result: Result) -> str:
     rows = [row for row in result["rows"] if "error" not in row]
     if result["sweep"] != "envs" or len(rows) < 2:
@@ -130,7 +182,7 @@ def _origin(results: Sequence[Result]) -> str:
 
 
 def _is_undisturbed(result: Result) -> bool:
-    parts = result["rows"] if result["kind"] == "scaling" else [result]
+    parts = result.get("rows", [result])
     if result["kind"] == "sampling":
         parts = [result["bare_loop"], result["dummy_sampler"]]
     return all(part.get("undisturbed", True) for part in parts)
@@ -141,6 +193,9 @@ def _commands(results: Sequence[Result]) -> str:
     return f"\n<details><summary>Commands</summary>\n\n```\n{lines}```\n\n</details>\n"
 
 
+_ONE_TABLE_EACH: dict[str, Callable[[Result], str]] = {"scaling": _scaling, "peers": _peers}
+
+
 def _list(items: set[str]) -> str:
     return ", ".join(sorted(items))
 
@@ -149,9 +204,14 @@ def _median(row: Result) -> str:
     return f"{row['frames_per_sec']['median']:.0f}"
 
 
-def _paired(row: Result, first: Result) -> float:
-    windows = zip(row["frames_per_sec"]["windows"], first["frames_per_sec"]["windows"], strict=True)
-    return statistics.median(ours / others for ours, others in windows)
+def _pairs(row: Result, other: Result) -> list[float]:
+    """Ratios of windows that followed each other."""
+    windows = zip(row["frames_per_sec"]["windows"], other["frames_per_sec"]["windows"], strict=True)
+    return [ours / others for ours, others in windows]
+
+
+def _paired(row: Result, other: Result) -> float:
+    return statistics.median(_pairs(row, other))
 
 
 def _range(row: Result) -> str:

@@ -29,6 +29,7 @@ from sample_factory.rl.distributions import MAX_STDDEV, MIN_STDDEV
 from sample_factory.rl.normalisation import RunningMeanStd
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+_MIN_LOG_STDDEV, _MAX_LOG_STDDEV = np.float32(math.log(MIN_STDDEV)), np.float32(math.log(MAX_STDDEV))
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Network:
         outputs += self.biases[-1]
         params, values = outputs[..., :-1], outputs[..., -1:]
         if self.log_stddev is not None:
-            params = np.concatenate((params, np.broadcast_to(self.log_stddev, params.shape)), axis=-1)
+            params = _beside(params, self.log_stddev)
         if self.value_range:
             mean, factor = self.value_range
             _clip(values, self.value_clip)
@@ -195,11 +196,28 @@ def _sample_choices(logits: np.ndarray, uniform: np.ndarray) -> tuple[np.ndarray
 
 
 def _sample_numbers(params: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    means, log_stddevs = np.split(params, 2, axis=1)
-    log_stddevs = np.clip(log_stddevs, math.log(MIN_STDDEV), math.log(MAX_STDDEV))
-    actions = means + noise * np.exp(log_stddevs)
-    log_probs = (-0.5 * noise * noise - log_stddevs - np.float32(_HALF_LOG_2PI)).sum(axis=1)
+    num_actions = noise.shape[1]
+    # Few calls of the plainest kind: with so few numbers the calls are what takes time.
+    log_stddevs = np.maximum(params[:, num_actions:], _MIN_LOG_STDDEV)
+    np.minimum(log_stddevs, _MAX_LOG_STDDEV, out=log_stddevs)
+    actions = np.exp(log_stddevs)
+    actions *= noise
+    actions += params[:, :num_actions]
+    log_densities = noise * noise
+    log_densities *= -0.5
+    log_densities -= log_stddevs
+    log_probs = np.add.reduce(log_densities, axis=1)
+    log_probs -= num_actions * _HALF_LOG_2PI
     return actions, log_probs
+
+
+def _beside(means: np.ndarray, log_stddev: np.ndarray) -> np.ndarray:
+    """`[..., 2 * K]`, the deviations repeated for every row."""
+    num_actions = means.shape[-1]
+    params = np.empty((*means.shape[:-1], 2 * num_actions), np.float32)
+    params[..., :num_actions] = means
+    params[..., num_actions:] = log_stddev
+    return params
 
 
 def _clip(x: np.ndarray, limit: float) -> None:

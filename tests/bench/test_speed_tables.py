@@ -114,6 +114,41 @@ def test_a_sweep_measured_in_turn_shows_what_the_pairs_of_windows_say():
     assert "| 4 | 80 | 40 to 100 | 12 | 5 | 251 | 0.90 |" in text
 
 
+def peer(system, windows, **more):
+    speed = {"frames_per_sec": {"median": sorted(windows)[len(windows) // 2], "windows": windows}}
+    row = {"system": system, "envs_per_worker": 16, "flags": "", "first_train_sec": 7.6}
+    return figures(0) | row | speed | more
+
+
+def peers(rows, bound=None, **more):
+    return result("peers", variant="gru", rows=rows, bound=bound, **more)
+
+
+def test_systems_side_by_side_show_what_the_pairs_of_windows_say():
+    # The machine's speed changed from round to round, and all of them felt it.
+    rows = [peer("ours", [100.0, 50.0, 80.0]), peer("sf2", [50.0, 20.0, 20.0])]
+    text = render(page_with("peers"), [peers(rows)])
+    assert "**cartpole, GRU.** Abacus, 2 cores" in text
+    assert "| this project | 2 x 16 | 80 |  |  | 12 | 251 | 8 |" in text
+    assert "| Sample Factory 2.1.1 | 2 x 16 | 20 | 2.50 | 2.00 to 4.00 | 12 | 251 | 8 |" in text
+
+
+def test_a_system_that_failed_is_named():
+    failed = {"system": "rllib", "envs_per_worker": 8, "flags": "", "error": "ended while it was measured:"}
+    text = render(page_with("peers"), [peers([peer("ours", [1.0]), failed])])
+    assert "RLlib 2.60 APPO with 2 x 8 environments ended while it was measured:" in text
+    assert "| RLlib" not in text
+
+
+def test_the_share_of_the_bound_stands_below_with_its_parts():
+    rows = [peer("ours", [1.0]), peer("bound_env", [4.0]), peer("bound_forward", [9.0])]
+    bound = {"share": {"median": 0.812, "min": 0.7, "max": 0.9}}
+    text = render(page_with("peers"), [peers(rows, bound)])
+    assert "in core-us: env 12.4, forward 12.4. Of the speed" in text
+    assert "reaches 0.81 (0.70 to 0.90)" in text
+    assert "| bound_env |" not in text
+
+
 def test_the_page_is_written_from_the_files_of_a_directory(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(page_with("training"))
@@ -125,7 +160,7 @@ def test_the_page_is_written_from_the_files_of_a_directory(tmp_path):
 
 def test_the_page_in_the_documentation_has_a_place_for_every_kind_of_result():
     marks = set(re.findall(r"<!-- speed:([\w:]+) -->", (ROOT / "docs" / "performance.md").read_text()))
-    assert marks == {"training", "sampling", *(f"scaling:{name}" for name in SWEEPS)}
+    assert marks == {"training", "sampling", "peers", *(f"scaling:{name}" for name in SWEEPS)}
 
 
 def test_the_page_in_the_documentation_is_up_to_date():

@@ -341,8 +341,10 @@ def report(programs: Sequence[Program], args: argparse.Namespace) -> dict[str, A
 
 
 def _shown(arguments: list[str]) -> str:
-    """The command line with every directory as its last part, and quotes where they are needed."""
-    return " ".join(shlex.quote(Path(a).name if os.path.isdir(a) else a) for a in arguments)
+    """The command line with every place as its last part, and quotes where they are needed."""
+    return " ".join(
+        shlex.quote(Path(a).name if os.path.isabs(a) or os.path.isdir(a) else a) for a in arguments
+    )
 
 
 def _line(row: dict[str, Any]) -> str:

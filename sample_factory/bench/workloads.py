@@ -65,7 +65,12 @@ WORKLOADS = {
         "envpool_HalfCheetah-v4", _HALFCHEETAH, envs_per_worker=8, package="envpool"
     ),
     "doom_basic": Workload(
-        "doom_basic", f"{_DOOM} {_FEED_FORWARD}", envs_per_worker=8, frames_per_step=4, package="vizdoom"
+        "doom_basic",
+        f"{_DOOM} {_FEED_FORWARD}",
+        envs_per_worker=8,
+        frames_per_step=4,
+        package="vizdoom",
+        sampled_envs=4,
     ),
     "doom_gru": Workload(
         "doom_basic",

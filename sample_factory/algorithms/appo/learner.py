@@ -209,7 +209,7 @@ class Learner:
             )
             total = total + components["aux_loss"]
             self._extra_losses["aux_loss"] = float(components["aux_loss"].detach())
-        self._optimizer.zero_grad(set_to_none=True)
+        self._forget_gradients()
         if not bool(torch.isfinite(total)):
             return self._skip(_name_not_finite(components))
         total.backward()
@@ -227,6 +227,12 @@ class Learner:
         self._skipped_in_a_row = 0
         return True
 
+    def _forget_gradients(self) -> None:
+        """As the optimiser's `zero_grad`, without hooks for profilers that take half as long as Adam."""
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
     def _gradients(self) -> dict[str, Tensor]:
         named = list(self.model.named_parameters())
         if self._aux_loss is not None:
@@ -234,7 +240,7 @@ class Learner:
         return {f"gradient of {name}": p.grad for name, p in named if p.grad is not None}
 
     def _skip(self, culprit: str) -> bool:
-        self._optimizer.zero_grad(set_to_none=True)
+        self._forget_gradients()
         self.skipped_steps += 1
         self._skipped_in_a_row += 1
         log.error("Policy %d: %s is not finite; the SGD step is skipped.", self.policy_id, culprit)

@@ -213,8 +213,8 @@ class LearnerWorker:
             self._start_saving()
 
     def _publish(self) -> None:
-        for name, tensor in self.learner.model.state_dict().items():
-            if tensor.device.type != "cpu":
+        if self.learner.device.type != "cpu":  # else these arrays are the network's own memory
+            for name, tensor in self.learner.model.state_dict().items():
                 self._arrays[name].copy_(tensor)
         moments = {name: tensor.cpu() for name, tensor in self.learner.moments().items()}
         self._links.weights.publish(

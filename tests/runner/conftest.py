@@ -90,7 +90,12 @@ def ray_address() -> Iterator[str]:
     port = free_port()
     start = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
     # Ray's sockets need short paths, too.
-    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as directory:
+    with (
+        tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as directory,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        # The node would want a token that an earlier Ray left in the home directory; nobody would send it.
+        patch.setenv("RAY_AUTH_MODE", "disabled")
         flags = [f"--port={port}", f"--temp-dir={directory}", "--node-ip-address=127.0.0.1", "--num-cpus=2"]
         flags += ["--include-dashboard=false", "--disable-usage-stats"]
         head = subprocess.Popen(

@@ -46,6 +46,7 @@ OURS, BOUND = "ours", "bound_"
 BOUND_PARTS = ("env", "forward", "training")
 START_LIMIT_SEC = 180.0
 EXIT_LIMIT_SEC = 20.0
+CLEAN_UP_SEC = 2.0
 LOOK_SEC = 0.5
 
 
@@ -241,6 +242,8 @@ def _end(program: Program) -> None:
         os.killpg(program.process.pid, signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         program.process.wait(EXIT_LIMIT_SEC)
+    # Helpers that outlive the program remove its shared memory when they notice.
+    _, left = psutil.wait_procs(left, timeout=CLEAN_UP_SEC)
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()

@@ -45,20 +45,16 @@ class CountedPool(EnvPoolBatchedEnv):
 
         super().__init__(options)
         self._counter = Counter()
-        self._presses = options.task_id == "Basic-v1"
-        if self._presses:
-            self._button_space, self.action_space = self.action_space, spaces.Discrete(len(_BUTTONS))
+        self._buttons = _BUTTONS if options.task_id == "Basic-v1" else None
+        if self._buttons is not None:
+            self.action_space = spaces.Discrete(len(self._buttons))
 
     def step(self, actions: np.ndarray) -> BatchedStep:
         """See `BatchedEnv`."""
         self._counter.i[0] += self.num_envs
-        if not self._presses:
-            return super().step(actions)
-        self.action_space = self._button_space
-        try:
-            return super().step(_BUTTONS[actions.reshape(-1).astype(np.int64)])
-        finally:
-            self.action_space = spaces.Discrete(len(_BUTTONS))
+        if self._buttons is not None:
+            actions = self._buttons[actions.reshape(-1).astype(np.int64)]
+        return super().step(actions)
 
 
 def make_pool(name: str, cfg: Any, num_envs: int) -> CountedPool:

@@ -37,6 +37,7 @@ from typing import Any
 import psutil
 
 from sample_factory.bench.measurement import FOREIGN_LIMIT
+from sample_factory.bench.watching import machine_sec, pause_tree, pss_mb, resume_tree, tree_of
 from sample_factory.benchmark.host import describe_code, describe_host, package_versions
 from sample_factory.processes.affinity import available_cores
 
@@ -132,22 +133,15 @@ class Program:
 
     def tree(self) -> list[psutil.Process]:
         """All its processes; some systems put theirs into sessions of their own."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            main = psutil.Process(self.process.pid)
-            return [main, *main.children(recursive=True)]
-        return []
+        return tree_of(self.process.pid)
 
     def pause(self) -> None:
-        """From the top, so that nobody awake misses a child."""
-        for process in self.tree():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.suspend()
+        """Puts it to sleep."""
+        pause_tree(self.tree())
 
     def resume(self) -> None:
-        """From the bottom."""
-        for process in reversed(self.tree()):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()
+        """Wakes it."""
+        resume_tree(self.tree())
 
     def counters(self) -> list[int]:
         """Steps of every environment."""
@@ -165,23 +159,19 @@ class Program:
 
     def look_at_memory(self) -> None:
         """Raises the peak of the tree's PSS."""
-        total = 0.0
-        for process in self.tree():
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                total += process.memory_full_info().pss / 2**20
-        self.peak_pss_mb = max(self.peak_pss_mb, total)
+        self.peak_pss_mb = max(self.peak_pss_mb, sum(map(pss_mb, self.tree())))
 
     def run_for(self, settle_sec: float, window_sec: float) -> Window:
         """Awake for both times; what happened in the second."""
         self.resume()
         time.sleep(settle_sec)
-        begin = time.time(), self.counters(), self.cpu_sec(), _machine_sec()
+        begin = time.time(), self.counters(), self.cpu_sec(), machine_sec()
         while time.time() < begin[0] + window_sec:
             time.sleep(LOOK_SEC)
             if self.process.poll() is not None:
                 raise SystemFailedError(f"ended while it was measured:\n{self.tail()}")
         seconds = time.time() - begin[0]
-        after, used, machine = self.counters(), self.cpu_sec() - begin[2], _machine_sec() - begin[3]
+        after, used, machine = self.counters(), self.cpu_sec() - begin[2], machine_sec() - begin[3]
         self.pause()
         before = begin[1] + [0] * (len(after) - len(begin[1]))
         gained = [b - a for a, b in zip(before, after, strict=True)]
@@ -191,11 +181,6 @@ class Program:
         """One more window."""
         self.windows.append(self.run_for(settle_sec, window_sec))
         self.look_at_memory()
-
-
-def _machine_sec() -> float:
-    busy = psutil.cpu_times()
-    return float(busy.user + busy.nice + busy.system + busy.irq + busy.softirq)
 
 
 def _python_path(system: System, harness: Path) -> str:

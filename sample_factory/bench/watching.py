@@ -217,16 +217,12 @@ class _Program:
         return record.get("activity_sec") or {}
 
     def pause(self) -> None:
-        """Stops the tree from the top, so that nobody awake misses a child that sleeps."""
-        for process in self._tree():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.suspend()
+        """Puts the tree to sleep."""
+        pause_tree(self._tree())
 
     def resume(self) -> None:
-        """Wakes the tree from the bottom."""
-        for process in reversed(self._tree()):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()
+        """Wakes the tree."""
+        resume_tree(self._tree())
 
     def kill(self) -> None:
         """Ends whatever is left of the tree."""
@@ -248,9 +244,7 @@ class _Program:
         return "\n".join(lines[-LOG_TAIL_LINES:])
 
     def _tree(self) -> list[psutil.Process]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return [psutil.Process(self.process.pid), *self.process.children(recursive=True)]
-        return []
+        return tree_of(self.process.pid)
 
     def _sample(self) -> Sample:
         tree = self._tree()
@@ -263,16 +257,15 @@ class _Program:
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + MEMORY_SEC
-            self.peak_pss_mb = max(self.peak_pss_mb, sum(map(_pss_mb, tree)))
+            self.peak_pss_mb = max(self.peak_pss_mb, sum(map(pss_mb, tree)))
         cpu_sec = dict.fromkeys((ROLLOUT, POLICY, LEARNER, MAIN, SIMULATORS), 0.0)
         for role, seconds in self._cpu.values():
             cpu_sec[role] += seconds
-        busy = psutil.cpu_times()
         return Sample(
             time_sec=now,
             steps=int(read_counters(self.counters).sum()),
             cpu_sec=cpu_sec,
-            machine_sec=busy.user + busy.nice + busy.system + busy.irq + busy.softirq,
+            machine_sec=machine_sec(),
         )
 
     def _role(self, process: psutil.Process) -> str:
@@ -293,7 +286,36 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path}
 
 
-def _pss_mb(process: psutil.Process) -> float:
+def tree_of(pid: int) -> list[psutil.Process]:
+    """A process and everything below it, parents first; empty when it is gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        main = psutil.Process(pid)
+        return [main, *main.children(recursive=True)]
+    return []
+
+
+def pause_tree(tree: Sequence[psutil.Process]) -> None:
+    """Stops a tree from the top, so that nobody awake misses a child that sleeps."""
+    for process in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
+
+
+def resume_tree(tree: Sequence[psutil.Process]) -> None:
+    """Wakes a tree from the bottom."""
+    for process in reversed(tree):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
+
+
+def machine_sec() -> float:
+    """CPU time that all programs of the machine have used."""
+    busy = psutil.cpu_times()
+    return float(busy.user + busy.nice + busy.system + busy.irq + busy.softirq)
+
+
+def pss_mb(process: psutil.Process) -> float:
+    """Memory of one process, shared pages counted in parts; 0 when it is gone."""
     try:
         return float(process.memory_full_info().pss) / 2**20
     except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):

@@ -39,7 +39,7 @@ class EnvPoolBatchedEnv:
         self.options = options
         self.num_envs = options.num_envs
         spec = envpool.make_spec(options.task_id, **options.kwargs)
-        self.action_space = spec.gymnasium_action_space
+        self.action_space = self._native_space = spec.gymnasium_action_space
         self._obs = ObservationLayout(spec.gymnasium_observation_space)
         self.observation_space = self._obs.space
         self._frames = np.full(self.num_envs, options.frames_per_step, np.int32)
@@ -83,7 +83,7 @@ class EnvPoolBatchedEnv:
     def step(self, actions: np.ndarray) -> BatchedStep:
         """See `BatchedEnv`."""
         obs, rewards, terminated, truncated, info = self._pool.step(
-            native_actions(actions, self.action_space)
+            native_actions(actions, self._native_space)
         )
         truncated = truncated & ~terminated
         resets, self._ended = self._ended, terminated | truncated

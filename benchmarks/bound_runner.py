@@ -10,32 +10,37 @@ step costs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 BATCH, FORWARD_BATCH, MICRO_BATCH = 2048, 128, 256
 NUM_PROCESSES = 2
+CLOSE_SEC = 5.0
 
 
-def env_steps(workload: str) -> Iterator[int]:
+def env_steps(workload: str) -> Generator[int]:
     """Steps one environment; it counts itself."""
     from envs import make_env
 
     env = make_env(workload)
     env.reset(seed=os.getpid())
     actions = [env.action_space.sample() for _ in range(1024)]
-    while True:
-        for action in actions:
-            _, _, terminated, truncated, _ = env.step(action)
-            if terminated or truncated:
-                env.reset()
-        yield 0
+    try:
+        while True:
+            for action in actions:
+                _, _, terminated, truncated, _ = env.step(action)
+                if terminated or truncated:
+                    env.reset()
+            yield 0
+    finally:  # games leave shared memory behind when nobody ends them
+        env.close()
 
 
-def network_samples(workload: str, trains: bool) -> Iterator[int]:
+def network_samples(workload: str, trains: bool) -> Generator[int]:
     """Runs the reference network; yields how many samples went through it."""
     import torch
     from models import net_for
@@ -65,17 +70,18 @@ def work(part: str, workload: str, mark: str) -> None:
     """One process, for ever."""
     from envs import Counter
 
-    loops: dict[str, Callable[[], Iterator[int]]] = {
+    loops: dict[str, Callable[[], Generator[int]]] = {
         "env": lambda: env_steps(workload),
         "forward": lambda: network_samples(workload, trains=False),
         "training": lambda: network_samples(workload, trains=True),
     }
     counter = None if part == "env" else Counter()
-    for done in loops[part]():
-        if counter is not None:
-            counter.i[0] += done
-        if not os.path.exists(mark):
-            Path(mark).write_text(str(time.time()))
+    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(loops[part]()) as loop:
+        for done in loop:
+            if counter is not None:
+                counter.i[0] += done
+            if not os.path.exists(mark):
+                Path(mark).write_text(str(time.time()))
 
 
 def main() -> None:
@@ -91,11 +97,11 @@ def main() -> None:
     workers = [context.Process(target=work, args=arguments, daemon=True) for _ in range(NUM_PROCESSES)]
     for worker in workers:
         worker.start()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         for worker in workers:
             worker.join()
-    except KeyboardInterrupt:
-        pass
+    for worker in workers:  # Ctrl+C reaches them too
+        worker.join(CLOSE_SEC)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_WIDTH = 256  # wider layers are arithmetic alone, which torch may spread over threads
 
 Activation = Callable[[np.ndarray], np.ndarray]
+Slope = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Mlp(nn.Sequential):
@@ -41,7 +42,7 @@ class Mlp(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs `[..., out]` for inputs `[..., in]`."""
-        if not self._is_narrow or not _trains_on_cpu(x):
+        if not self._is_narrow or not trains_on_cpu(x):
             outputs: Tensor = super().forward(x)
             return outputs
         return _in_numpy(x, self._activation, *self.parameters())
@@ -49,7 +50,7 @@ class Mlp(nn.Sequential):
 
 def linear_side_by_side(x: Tensor, first: nn.Linear, second: nn.Linear) -> tuple[Tensor, Tensor]:
     """The outputs of two Linear layers on the same input."""
-    if max(x.shape[-1], first.out_features + second.out_features) > MAX_WIDTH or not _trains_on_cpu(x):
+    if max(x.shape[-1], first.out_features + second.out_features) > MAX_WIDTH or not trains_on_cpu(x):
         return first(x), second(x)
     weight = torch.cat((first.weight, second.weight))
     bias = torch.cat((first.bias, second.bias))
@@ -62,7 +63,8 @@ def _in_numpy(x: Tensor, activation: type[nn.Module] | None, *parameters: Tensor
     return flat.unflatten(0, x.shape[:-1]) if x.ndim != 2 else flat
 
 
-def _trains_on_cpu(x: Tensor) -> bool:
+def trains_on_cpu(x: Tensor) -> bool:
+    """Whether gradients of this will be wanted, on a CPU, by plain torch."""
     return (
         torch.is_grad_enabled()
         and x.device.type == "cpu"
@@ -87,7 +89,7 @@ class NumpyMlp(torch.autograd.Function):
             y = outputs[-1] @ weight.T
             y += bias
             outputs.append(activate(y))
-        ctx.outputs, ctx.weights, ctx.slope = outputs, arrays[::2], _SLOPES.get(activation)
+        ctx.outputs, ctx.weights, ctx.slope = outputs, arrays[::2], SLOPES.get(activation)
         return torch.from_numpy(outputs[-1])
 
     @staticmethod
@@ -100,7 +102,7 @@ class NumpyMlp(torch.autograd.Function):
         gradients: list[Tensor] = []
         for i in range(len(weights) - 1, -1, -1):
             if ctx.slope is not None:
-                slope = ctx.slope(outputs[i + 1])
+                slope = ctx.slope(outputs[i + 1], np.empty_like(outputs[i + 1]))
                 error = np.multiply(error, slope, out=slope)
             gradients += [torch.from_numpy(ones @ error), torch.from_numpy(error.T @ outputs[i])]
             if i > 0 or ctx.needs_input_grad[0]:
@@ -128,25 +130,25 @@ def _elu(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def _slope_of_tanh(y: np.ndarray) -> np.ndarray:
-    slope = y * y
-    return np.subtract(1.0, slope, out=slope)
+def _slope_of_tanh(y: np.ndarray, out: np.ndarray) -> np.ndarray:
+    np.multiply(y, y, out=out)
+    return np.subtract(1.0, out, out=out)
 
 
-def _slope_of_relu(y: np.ndarray) -> np.ndarray:
-    return (y > 0).astype(np.float32)
+def _slope_of_relu(y: np.ndarray, out: np.ndarray) -> np.ndarray:
+    return np.sign(y, out=out)
 
 
-def _slope_of_elu(y: np.ndarray) -> np.ndarray:
-    slope = np.minimum(y, 0.0)
-    slope += 1.0
-    return slope
+def _slope_of_elu(y: np.ndarray, out: np.ndarray) -> np.ndarray:
+    np.minimum(y, 0.0, out=out)
+    out += 1.0
+    return out
 
 
 # Each works in place on the array it is given, which is the caller's own.
 ACTIVATIONS: dict[type[nn.Module], Activation] = {nn.Tanh: _tanh, nn.ReLU: _relu, nn.ELU: _elu}
-# Slopes as functions of the outputs: the inputs are gone.
-_SLOPES: dict[type[nn.Module], Activation] = {
+# Slopes as functions of the outputs: the inputs are gone. The second array takes them, and may be the first.
+SLOPES: dict[type[nn.Module], Slope] = {
     nn.Tanh: _slope_of_tanh,
     nn.ReLU: _slope_of_relu,
     nn.ELU: _slope_of_elu,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from gymnasium import spaces
@@ -46,7 +46,7 @@ class Choice:
 
     def __init__(self, logits: np.ndarray, actions: np.ndarray):
         """`logits [B, K]`, `actions [B, 1]`."""
-        z = np.ascontiguousarray(logits.T)
+        z = np.array(logits.T, order="C")
         z -= np.maximum.reduce(z, axis=0)
         self._log_probs = z - np.log(np.add.reduce(np.exp(z), axis=0))
         self._probs = np.exp(self._log_probs)
@@ -149,7 +149,6 @@ class PpoSettings:
 class PpoSteps:
     """What is known of B steps, `[B]` each."""
 
-    behaviour_log_probs: np.ndarray
     advantages: np.ndarray  # normalised
     old_values: np.ndarray
     targets: np.ndarray
@@ -167,21 +166,30 @@ class PpoLosses:
     of_values: np.ndarray  # [B]
 
 
-def importance_ratios(
-    log_probs: np.ndarray, behaviour_log_probs: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """`losses.importance_ratio`, and its slope with respect to the log-probability."""
+class ImportanceRatios(NamedTuple):
+    """Ratios `[B]`, and their slopes with respect to the log-probability."""
+
+    values: np.ndarray
+    slopes: np.ndarray
+
+
+def importance_ratios(log_probs: np.ndarray, behaviour_log_probs: np.ndarray) -> ImportanceRatios:
+    """`losses.importance_ratio` with its slope."""
     difference = log_probs - behaviour_log_probs
     clipped = np.minimum(np.maximum(difference, math.log(MIN_RATIO)), math.log(MAX_RATIO))
     ratios = np.exp(clipped)
-    return ratios, ratios * (clipped == difference)
+    return ImportanceRatios(ratios, ratios * (clipped == difference))
 
 
 def ppo_losses(
-    distribution: HandDerived, values: np.ndarray, steps: PpoSteps, settings: PpoSettings
+    distribution: HandDerived,
+    ratios: ImportanceRatios,
+    values: np.ndarray,
+    steps: PpoSteps,
+    settings: PpoSettings,
 ) -> PpoLosses:
     """The sum of the policy, value and exploration losses of `losses`, and its gradient."""
-    policy_loss, gradient = _policy_part(distribution, steps, settings.clip_ratio)
+    policy_loss, gradient = _policy_part(distribution, ratios, steps, settings.clip_ratio)
     value_loss, of_values = _value_part(values, steps, settings)
     exploration_loss = np.float32(0.0)
     if settings.exploration_loss_coeff != 0.0:
@@ -196,9 +204,9 @@ def ppo_losses(
 
 
 def _policy_part(
-    distribution: HandDerived, steps: PpoSteps, clip_ratio: float
+    distribution: HandDerived, importance: ImportanceRatios, steps: PpoSteps, clip_ratio: float
 ) -> tuple[np.float32, np.ndarray]:
-    ratios, slopes = importance_ratios(distribution.log_prob(), steps.behaviour_log_probs)
+    ratios, slopes = importance
     clipped = np.minimum(np.maximum(ratios, 1.0 / (1.0 + clip_ratio)), 1.0 + clip_ratio)
     free, bounded = ratios * steps.advantages, clipped * steps.advantages
     loss = -np.dot(np.minimum(free, bounded), steps.weights)

@@ -9,17 +9,23 @@ Invariant: the policy version counts SGD steps; a step whose loss or gradient is
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sample_factory.algorithms.appo.batcher import Batch
 from sample_factory.algorithms.appo.moments import moments_of, take_moments
-from sample_factory.algorithms.appo.objective import Objective, compute_objective, with_gae
+from sample_factory.algorithms.appo.objective import (
+    Objective,
+    can_derive_losses,
+    compute_objective,
+    with_gae,
+)
 from sample_factory.algorithms.appo.training_data import (
     Provenance,
     TrainingData,
@@ -32,9 +38,11 @@ from sample_factory.algorithms.appo.trajectories import TrajectoryLayout
 from sample_factory.config.config import Config
 from sample_factory.model.actor_critic import ActorCritic
 from sample_factory.model.cpc import CpcLoss
+from sample_factory.model.numpy_training import NumpyTraining
+from sample_factory.model.observations import MAIN_KEY
 from sample_factory.rl.losses import masked_mean
 from sample_factory.rl.lr_schedules import KlBounds, LrSchedule, make_lr_schedule
-from sample_factory.rl.optimizers import Lamb
+from sample_factory.rl.optimizers import FlatAdam, Lamb
 
 log = logging.getLogger("sample_factory")
 
@@ -88,15 +96,16 @@ class Learner:
         self._layout = layout
         self._generator = torch.Generator().manual_seed(seed)
         self._aux_loss = _make_aux_loss(cfg, self.model).to(device) if cfg.use_cpc else None
-        self._parameters = list(self.model.parameters())
-        self._optimizer = _make_optimizer(cfg, [*self._parameters, *self._aux_parameters()])
+        self._parameters = dict(self.model.named_parameters())
+        self._optimizer = _make_optimizer(cfg, self.model, self._aux_parameters())
+        self._network = NumpyTraining(self.model) if isinstance(self._optimizer, FlatAdam) else None
         self._lr_schedule = _make_schedule(cfg)
         self._needs_kl = cfg.lr_schedule in _KL_SCHEDULES
         if cfg.compile_model:
             self.model.compile_encoders()
         self._extra_losses: dict[str, float] = {}  # of the last minibatch
 
-    def _aux_parameters(self) -> list[Tensor]:
+    def _aux_parameters(self) -> list[nn.Parameter]:
         return list(self._aux_loss.parameters()) if self._aux_loss is not None else []
 
     def train(
@@ -111,11 +120,13 @@ class Learner:
         """
         cfg = self.cfg
         provenance = self._provenance(batch)
-        result = self.count(batch)
+        result = self._count(batch, provenance)
         if not provenance.valids.any():
             return result
-        data = self._prepare(batch, provenance.valids)
-        last = self._run_epochs(data, result, after_step)
+        data, rnn_states = to_training_data(batch, self._layout, provenance.valids, self.device)
+        network = self._network if can_derive_losses(self.model, data, cfg) else None
+        data = self._prepare(data, rnn_states, network)
+        last = self._run_epochs(data, network, result, after_step)
         if with_statistics and last is not None:
             result.scalars = (
                 minibatch_scalars(last, self.model, self._optimizer)
@@ -135,7 +146,9 @@ class Learner:
 
     def count(self, batch: Batch) -> IterationResult:
         """Counts a batch as consumed; all that happens to it with `--sampler_only=True`."""
-        provenance = self._provenance(batch)
+        return self._count(batch, self._provenance(batch))
+
+    def _count(self, batch: Batch, provenance: Provenance) -> IterationResult:
         frames = int(batch.arrays["frames"][provenance.own].sum())
         samples = int(provenance.own.sum())
         self.env_steps += frames
@@ -145,22 +158,36 @@ class Learner:
     def _provenance(self, batch: Batch) -> Provenance:
         return Provenance.of(batch, self.policy_id, self.policy_version, self.cfg.max_policy_lag)
 
-    def _prepare(self, batch: Batch, valids: np.ndarray) -> TrainingData:
+    def _prepare(self, data: TrainingData, rnn_states: Tensor, network: NumpyTraining | None) -> TrainingData:
+        """What all epochs share: statistics, returns (except V-trace's), and observations ready for numpy."""
         cfg = self.cfg
-        data, rnn_states = to_training_data(batch, self._layout, valids, self.device)
         steps = data.rewards.shape[1]
         if self.model.obs_normalizers:
             self.model.update_obs_normalizers({k: v[:, :steps] for k, v in data.obs.items()}, data.valids)
+        if network is not None:
+            data = replace(data, obs=self.model.observations(data.obs))
         if cfg.with_vtrace:
             return data
-        with torch.no_grad():
-            last_obs = {key: value[:, -1] for key, value in data.obs.items()}
-            bootstrap = self.model.act(last_obs, rnn_states[:, -1]).values
+        bootstrap = self._bootstrap(data, rnn_states, network)
         data = with_gae(data, bootstrap, cfg, self.model.returns_normalizer)
         return cut_into_segments(data, rnn_states, cfg.recurrence)
 
+    @torch.no_grad()
+    def _bootstrap(self, data: TrainingData, rnn_states: Tensor, network: NumpyTraining | None) -> Tensor:
+        """Values `[N]` of the observations after the last step, in units of reward."""
+        last_obs = {key: value[:, -1] for key, value in data.obs.items()}
+        if network is None:
+            return self.model.act(last_obs, rnn_states[:, -1]).values
+        values = torch.from_numpy(network.forward(last_obs[MAIN_KEY].numpy())[1])
+        normalizer = self.model.returns_normalizer
+        return values if normalizer is None else normalizer.denormalize(values)
+
     def _run_epochs(
-        self, data: TrainingData, result: IterationResult, after_step: Callable[[], None]
+        self,
+        data: TrainingData,
+        network: NumpyTraining | None,
+        result: IterationResult,
+        after_step: Callable[[], None],
     ) -> Objective | None:
         cfg = self.cfg
         count = cfg.num_batches_per_iteration
@@ -171,7 +198,7 @@ class Learner:
             for minibatch in minibatches(data, count, shuffle, self._generator):
                 if not bool(minibatch.valids.any()):
                     continue
-                objective = compute_objective(self.model, minibatch, cfg)
+                objective = compute_objective(self.model, minibatch, cfg, network)
                 kl = self._mean_kl(objective)
                 if self._sgd_step(objective, kl):
                     result.sgd_steps += 1
@@ -179,8 +206,8 @@ class Learner:
                 policy_losses.append(float(objective.policy_loss.detach()))
                 divergences.append(kl)
                 last = objective
-            self._lr_schedule.after_epoch(float(np.mean(divergences)))
-            loss = float(np.mean(policy_losses))
+            self._lr_schedule.after_epoch(sum(divergences) / len(divergences))
+            loss = sum(policy_losses) / len(policy_losses)
             if previous_loss is not None and abs(loss - previous_loss) < NO_PROGRESS:
                 break
             previous_loss = loss
@@ -199,25 +226,16 @@ class Learner:
         total = objective.total
         components = objective.components()
         if self._aux_loss is not None:
-            components["aux_loss"] = self._aux_loss(
-                core_outputs=objective.output.core_outputs,
-                encodings=objective.output.encodings,
-                actions=objective.data.actions,
-                dones=objective.data.dones,
-                valids=objective.data.valids,
-                generator=self._generator,
-            )
+            components["aux_loss"] = self._compute_aux_loss(objective)
             total = total + components["aux_loss"]
-            self._extra_losses["aux_loss"] = float(components["aux_loss"].detach())
         self._forget_gradients()
-        if not bool(torch.isfinite(total)):
+        if not math.isfinite(float(total.detach())):
             return self._skip(_name_not_finite(components))
-        total.backward()
-        limit = self.cfg.max_grad_norm if self.cfg.max_grad_norm > 0 else float("inf")
-        norm = torch.nn.utils.clip_grad_norm_(self._parameters, limit)
-        if self._aux_loss is not None:  # clipped apart; an infinity in either norm survives the addition
-            norm = norm + torch.nn.utils.clip_grad_norm_(self._aux_parameters(), limit)
-        if not bool(torch.isfinite(norm)):
+        if objective.write_gradients is None:
+            total.backward()
+        else:
+            objective.write_gradients()
+        if not math.isfinite(self._clip_gradients()):
             return self._skip(_name_not_finite(self._gradients()))
         for group in self._optimizer.param_groups:
             group["lr"] = self._lr_schedule.current_lr()
@@ -227,14 +245,40 @@ class Learner:
         self._skipped_in_a_row = 0
         return True
 
+    def _compute_aux_loss(self, objective: Objective) -> Tensor:
+        assert self._aux_loss is not None and objective.output is not None
+        loss: Tensor = self._aux_loss(
+            core_outputs=objective.output.core_outputs,
+            encodings=objective.output.encodings,
+            actions=objective.data.actions,
+            dones=objective.data.dones,
+            valids=objective.data.valids,
+            generator=self._generator,
+        )
+        self._extra_losses["aux_loss"] = float(loss.detach())
+        return loss
+
+    def _clip_gradients(self) -> float:
+        """Limits gradients to `--max_grad_norm`; returns the norm before, not finite if any of them isn't."""
+        limit = self.cfg.max_grad_norm if self.cfg.max_grad_norm > 0 else float("inf")
+        if isinstance(self._optimizer, FlatAdam):
+            return self._optimizer.clip_grad_norm(limit)
+        norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), limit)
+        if self._aux_loss is not None:  # clipped apart; an infinity in either norm survives the addition
+            norm = norm + torch.nn.utils.clip_grad_norm_(self._aux_parameters(), limit)
+        return float(norm)
+
     def _forget_gradients(self) -> None:
         """As the optimiser's `zero_grad`, without hooks for profilers that take half as long as Adam."""
+        if isinstance(self._optimizer, FlatAdam):
+            self._optimizer.zero_grad()
+            return
         for group in self._optimizer.param_groups:
             for parameter in group["params"]:
                 parameter.grad = None
 
     def _gradients(self) -> dict[str, Tensor]:
-        named = list(self.model.named_parameters())
+        named = list(self._parameters.items())
         if self._aux_loss is not None:
             named += [(f"aux_loss.{name}", p) for name, p in self._aux_loss.named_parameters()]
         return {f"gradient of {name}": p.grad for name, p in named if p.grad is not None}
@@ -271,7 +315,7 @@ class Learner:
 
     def moments(self) -> dict[str, Tensor]:
         """The optimiser's memory of past gradients of the network; empty before the first step."""
-        return moments_of(self._optimizer, self.model)
+        return moments_of(self._optimizer, self._parameters)
 
     def catch_up(
         self, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], policy_version: int
@@ -281,7 +325,7 @@ class Learner:
         An auxiliary loss's own parameters are not published and stay those of the checkpoint.
         """
         self.model.load_state_dict(weights)
-        take_moments(self._optimizer, self.model, moments)
+        take_moments(self._optimizer, self._parameters, moments)
         progress = self._lr_schedule.state_dict()
         if "updates" in progress:
             progress["updates"] += policy_version - self.policy_version
@@ -323,10 +367,14 @@ def _make_aux_loss(cfg: Config, model: ActorCritic) -> CpcLoss:
     return CpcLoss(cfg, model.action_space, model.core_out_size, model.encoder_out_size)
 
 
-def _make_optimizer(cfg: Config, parameters: list[Tensor]) -> torch.optim.Optimizer:
+def _make_optimizer(cfg: Config, model: ActorCritic, others: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """For the network's parameters, then the others; `FlatAdam` where the network trains in numpy."""
+    parameters = [*model.parameters(), *others]
     betas = (cfg.adam_beta1, cfg.adam_beta2)
     if cfg.optimizer == "lamb":
         return Lamb(parameters, lr=cfg.learning_rate, betas=betas, eps=cfg.adam_eps)
+    if not others and not cfg.compile_model and NumpyTraining.fits(model):
+        return FlatAdam(parameters, lr=cfg.learning_rate, betas=betas, eps=cfg.adam_eps)
     return torch.optim.Adam(parameters, lr=cfg.learning_rate, betas=betas, eps=cfg.adam_eps, fused=True)
 
 

@@ -69,7 +69,8 @@ class LearnerWorker:
         self._board = links.board
         self._watch = links.stopwatch
         self._checkpoints = checkpoint_store(self._cfg, links.directory, learner.policy_id)
-        self._arrays = {name: t.detach().cpu() for name, t in learner.model.state_dict().items()}
+        self._tensors = {name: t.detach().cpu() for name, t in learner.model.state_dict().items()}
+        self._arrays = _as_arrays(self._tensors)
         self._best = -math.inf
         self.iterations = 0  # of this run; continues over a bit-exact resume
         now = time.monotonic()
@@ -120,7 +121,7 @@ class LearnerWorker:
         learner, policy_id = self.learner, self.learner.policy_id
         if self._links.weights.version <= learner.policy_version:
             return
-        weights = {name: torch.empty_like(tensor) for name, tensor in self._arrays.items()}
+        weights = {name: torch.empty_like(tensor) for name, tensor in self._tensors.items()}
         version = self._links.weights.load(_as_arrays(weights))
         moments = self._links.weights.empty_moments()
         self._links.weights.load_moments(moments)
@@ -213,13 +214,11 @@ class LearnerWorker:
             self._start_saving()
 
     def _publish(self) -> None:
-        if self.learner.device.type != "cpu":  # else these arrays are the network's own memory
+        if self.learner.device.type != "cpu":  # else this is the network's own memory
             for name, tensor in self.learner.model.state_dict().items():
-                self._arrays[name].copy_(tensor)
-        moments = {name: tensor.cpu() for name, tensor in self.learner.moments().items()}
-        self._links.weights.publish(
-            _as_arrays(self._arrays), self.learner.policy_version, _as_arrays(moments)
-        )
+                self._tensors[name].copy_(tensor)
+        moments = {name: tensor.cpu().numpy() for name, tensor in self.learner.moments().items()}
+        self._links.weights.publish(self._arrays, self.learner.policy_version, moments)
 
     def _note_counters(self) -> None:
         policy_id = self.learner.policy_id

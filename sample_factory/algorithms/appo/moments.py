@@ -6,6 +6,7 @@ Invariant: what `take_moments` is given by `moments_of` continues exactly where 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,24 +25,27 @@ def moments_layout(model: nn.Module) -> dict[str, tuple[tuple[int, ...], str]]:
     return layout
 
 
-def moments_of(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+def moments_of(optimizer: torch.optim.Optimizer, parameters: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
     """The moments of a network's parameters, not copied; empty before the first step."""
-    states = {name: optimizer.state.get(parameter) for name, parameter in model.named_parameters()}
+    states = {name: optimizer.state.get(parameter) for name, parameter in parameters.items()}
     if not any(states.values()):
         return {}
     named = {STEPS: torch.tensor([float(state["step"]) if state else 0.0 for state in states.values()])}
-    for name, parameter in model.named_parameters():
-        state = states[name]
+    for name, state in states.items():
         for key in _MOMENTS:
-            named[f"{name}/{key}"] = state[key] if state else torch.zeros_like(parameter)
+            named[f"{name}/{key}"] = state[key] if state else torch.zeros_like(parameters[name])
     return named
 
 
-def take_moments(optimizer: torch.optim.Optimizer, model: nn.Module, moments: Mapping[str, Tensor]) -> None:
-    """Gives an optimiser the moments of another one for the same network."""
+def take_moments(
+    optimizer: torch.optim.Optimizer, parameters: Mapping[str, nn.Parameter], moments: Mapping[str, Tensor]
+) -> None:
+    """Gives an optimiser whose first parameters these are the moments of another one for the same network."""
     counts_in_tensors = isinstance(optimizer, torch.optim.Adam)
-    for (name, parameter), step in zip(model.named_parameters(), moments[STEPS], strict=True):
+    saved = optimizer.state_dict()
+    for index, (name, step) in enumerate(zip(parameters, moments[STEPS], strict=True)):
         if step > 0:
-            state = {key: moments[f"{name}/{key}"].to(parameter.device, copy=True) for key in _MOMENTS}
-            state["step"] = step.clone() if counts_in_tensors else int(step)  # type: ignore[assignment]
-            optimizer.state[parameter] = state
+            state: dict[str, Any] = {key: moments[f"{name}/{key}"].clone() for key in _MOMENTS}
+            saved["state"][index] = state | {"step": step.clone() if counts_in_tensors else int(step)}
+    # Not `optimizer.state`: the optimiser may keep more than that.
+    optimizer.load_state_dict(saved)

@@ -8,24 +8,26 @@ Invariant: reads the model, changes only the statistics of its return normaliser
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sample_factory.algorithms.appo.training_data import TrainingData
 from sample_factory.config.config import Config
 from sample_factory.model.actor_critic import ActorCritic, EvaluateOutput
-from sample_factory.model.observations import ACTION_MASK_KEY
+from sample_factory.model.numpy_training import NumpyTraining
+from sample_factory.model.observations import ACTION_MASK_KEY, MAIN_KEY
 from sample_factory.rl import losses
 from sample_factory.rl.distributions import ActionDistribution
 from sample_factory.rl.gae import GaeReturns, gae
 from sample_factory.rl.hand_derived import (
     PpoLosses,
     PpoSettings,
-    PpoSteps,
     can_derive,
     hand_derived,
     importance_ratios,
@@ -46,14 +48,17 @@ class Objective:
     exploration_loss: Tensor
     kl_loss: Tensor
     data: TrainingData  # with advantages and targets
-    output: EvaluateOutput
+    action_params: Tensor
+    values: Tensor
     ratios: Tensor
     model: ActorCritic
+    output: EvaluateOutput | None  # in torch's graph; None without one
+    write_gradients: Callable[[], None] | None = None  # of `total`, where there is no graph
 
     @cached_property
     def distribution(self) -> ActionDistribution:
         """Over actions, now; not every iteration asks for it."""
-        return _distribution(self.model, self.data, self.output.action_params)
+        return _distribution(self.model, self.data, self.action_params)
 
     @cached_property
     def old_distribution(self) -> ActionDistribution:
@@ -136,8 +141,19 @@ def _distribution(model: ActorCritic, data: TrainingData, params: Tensor) -> Act
     return model.action_distribution(params[:, :steps], {k: v[:, :steps] for k, v in data.obs.items()})
 
 
-def compute_objective(model: ActorCritic, data: TrainingData, cfg: Config) -> Objective:
-    """Evaluates a minibatch with the current network and computes every loss."""
+def compute_objective(
+    model: ActorCritic, data: TrainingData, cfg: Config, network: NumpyTraining | None = None
+) -> Objective:
+    """Evaluates a minibatch with the current network and computes every loss.
+
+    Args:
+        model: the network.
+        data: the minibatch; with `network`, its observations are prepared ones.
+        cfg: the settings.
+        network: the same network in numpy, if `can_derive_losses`.
+    """
+    if network is not None:
+        return numpy_objective(model, data, cfg, network)
     output = model.evaluate(data.obs, data.rnn_states, data.dones)
     if can_derive_losses(model, data, cfg):
         return hand_derived_objective(model, data, output, cfg)
@@ -174,8 +190,19 @@ def differentiated_objective(
         coeff=cfg.exploration_loss_coeff,
     )
     kl_loss = _kl_loss(model, distribution, data, cfg)
-    total = policy_loss + value_loss + exploration_loss + kl_loss
-    return Objective(total, policy_loss, value_loss, exploration_loss, kl_loss, data, output, ratios, model)
+    return Objective(
+        total=policy_loss + value_loss + exploration_loss + kl_loss,
+        policy_loss=policy_loss,
+        value_loss=value_loss,
+        exploration_loss=exploration_loss,
+        kl_loss=kl_loss,
+        data=data,
+        action_params=output.action_params,
+        values=output.values,
+        ratios=ratios,
+        model=model,
+        output=output,
+    )
 
 
 def _kl_loss(model: ActorCritic, new: ActionDistribution, data: TrainingData, cfg: Config) -> Tensor:
@@ -200,25 +227,43 @@ def hand_derived_objective(
 ) -> Objective:
     """The same losses with their gradient computed by hand: see `rl.hand_derived`."""
     steps = data.rewards.shape[1]
-    params = output.action_params[:, :steps].flatten(0, 1)
-    values = output.values[:, :steps].flatten()
+    params, values = output.action_params.detach(), output.values.detach()
+    objective, found = _derive(model, data, params, values, cfg)
+    total: Tensor = _WithKnownGradient.apply(
+        output.action_params[:, :steps].flatten(0, 1), output.values[:, :steps].flatten(), found
+    )
+    return replace(objective, total=total, output=output)
+
+
+def numpy_objective(model: ActorCritic, data: TrainingData, cfg: Config, network: NumpyTraining) -> Objective:
+    """The same without torch's graph, for observations that are prepared already."""
+    obs = data.obs[MAIN_KEY]
+    shape, steps = obs.shape[:2], data.rewards.shape[1]
+    all_params, all_values = network.forward(obs.flatten(0, 1).numpy())
+    params, values = torch.from_numpy(all_params.T).unflatten(0, shape), torch.from_numpy(all_values)
+    objective, found = _derive(model, data, params, values.unflatten(0, shape), cfg)
+
+    def write_gradients() -> None:
+        of_params, of_values = np.zeros_like(all_params), np.zeros_like(all_values)
+        of_params.reshape(-1, *shape)[..., :steps] = found.of_params.T.reshape(-1, *data.rewards.shape)
+        of_values.reshape(shape)[:, :steps] = found.of_values.reshape(data.rewards.shape)
+        network.backward(of_params, of_values)
+
+    return replace(objective, write_gradients=write_gradients)
+
+
+def _derive(
+    model: ActorCritic, data: TrainingData, params: Tensor, values: Tensor, cfg: Config
+) -> tuple[Objective, PpoLosses]:
+    """Losses for parameters `[M, T', K]` and values `[M, T']`, and their gradient with respect to these."""
+    steps = data.rewards.shape[1]
     distribution = hand_derived(
-        model.action_space, params.detach().numpy(), data.actions.flatten(0, 1).numpy()
+        model.action_space, params[:, :steps].flatten(0, 1).numpy(), data.actions.flatten(0, 1).numpy()
     )
-    behaviour = data.log_probs.flatten().numpy()
-    ratios = torch.from_numpy(importance_ratios(distribution.log_prob(), behaviour)[0])
-    ratios = ratios.unflatten(0, data.rewards.shape)
+    importance = importance_ratios(distribution.log_prob(), data.log_probs.flatten().numpy())
+    ratios = torch.from_numpy(importance.values).unflatten(0, data.rewards.shape)
     if cfg.with_vtrace:
-        data = with_vtrace(data, output.values, ratios, cfg, model.returns_normalizer)
-    known = PpoSteps(
-        behaviour_log_probs=behaviour,
-        advantages=losses.normalize_advantages(advantages=data.advantages, valids=data.valids)
-        .flatten()
-        .numpy(),
-        old_values=data.values.flatten().numpy(),
-        targets=data.targets.flatten().numpy(),
-        weights=(data.valids / data.valids.sum()).flatten().numpy(),
-    )
+        data = with_vtrace(data, values, ratios, cfg, model.returns_normalizer)
     settings = PpoSettings(
         clip_ratio=cfg.ppo_clip_ratio,
         clip_value=cfg.ppo_clip_value,
@@ -226,19 +271,23 @@ def hand_derived_objective(
         exploration_loss=cfg.exploration_loss,
         exploration_loss_coeff=cfg.exploration_loss_coeff,
     )
-    found = ppo_losses(distribution, values.detach().numpy(), known, settings)
-    total: Tensor = _WithKnownGradient.apply(params, values, found)
-    return Objective(
-        total=total,
+    found = ppo_losses(
+        distribution, importance, values[:, :steps].flatten().numpy(), data.known_steps, settings
+    )
+    objective = Objective(
+        total=torch.tensor(float(found.policy_loss + found.value_loss + found.exploration_loss)),
         policy_loss=torch.tensor(float(found.policy_loss)),
         value_loss=torch.tensor(float(found.value_loss)),
         exploration_loss=torch.tensor(float(found.exploration_loss)),
         kl_loss=torch.zeros(()),
         data=data,
-        output=output,
+        action_params=params,
+        values=values,
         ratios=ratios,
         model=model,
+        output=None,
     )
+    return objective, found
 
 
 class _WithKnownGradient(torch.autograd.Function):

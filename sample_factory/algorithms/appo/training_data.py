@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from torch import Tensor
 
 from sample_factory.algorithms.appo.batcher import Batch
 from sample_factory.algorithms.appo.trajectories import TrajectoryLayout
+from sample_factory.rl.hand_derived import PpoSteps
+from sample_factory.rl.losses import normalize_advantages
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,17 @@ class TrainingData:
     def num_segments(self) -> int:
         """M."""
         return int(self.rewards.shape[0])
+
+    @cached_property
+    def known_steps(self) -> PpoSteps:
+        """What losses derived by hand need to know of the steps; all epochs over the same data share it."""
+        advantages = normalize_advantages(advantages=self.advantages, valids=self.valids)
+        return PpoSteps(
+            advantages=advantages.flatten().numpy(),
+            old_values=self.values.flatten().numpy(),
+            targets=self.targets.flatten().numpy(),
+            weights=(self.valids / self.valids.sum()).flatten().numpy(),
+        )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def minibatch_scalars(
     """Losses, advantages, divergences and ratios of valid steps."""
     data = objective.data
     valids = data.valids
-    values = objective.output.values[:, : valids.shape[1]]
+    values = objective.values[:, : valids.shape[1]]
     scalars: dict[str, Tensor] = {name: loss for name, loss in objective.components().items()}
     scalars["loss"] = objective.total
     scalars["value"] = values[valids].mean()

@@ -69,7 +69,8 @@ def test_every_answer_comes_from_one_version_of_the_policy_that_was_asked(
     rng = np.random.default_rng(0)
     answers, seen = 0, [set[int]() for _ in range(POLICIES)]
     deadline = time.monotonic() + 60
-    while answers < 400 and time.monotonic() < deadline:
+    # On a busy machine it takes more answers until every policy has been seen in several versions.
+    while (answers < 400 or min(map(len, seen)) <= 20) and time.monotonic() < deadline:
         asked, row = rng.integers(POLICIES, size=SLOTS), int(rng.integers(4))
         slots = rng.permutation(SLOTS)
         store.outputs[:], store.policy_versions[:] = NO_POLICY, NO_POLICY
@@ -82,8 +83,8 @@ def test_every_answer_comes_from_one_version_of_the_policy_that_was_asked(
         for policy_id, version in zip(asked.tolist(), versions.tolist(), strict=True):
             seen[policy_id].add(version)
         answers += 1
-    assert answers == 400
-    assert min(len(versions) for versions in seen) > 20, "learners were too slow for this to mean anything"
+    assert answers >= 400
+    assert min(map(len, seen)) > 20, "learners were too slow for this to mean anything"
 
 
 def _as_published(model: ActorCritic, store: TrajectoryStore, version: int) -> ActingPolicy:

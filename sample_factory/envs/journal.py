@@ -9,7 +9,7 @@ Invariant: `replay` either restores exactly the saved observation or says that i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ class JournaledVector(SingleAgentVector):
         self._episodes = [0] * self.num_agents
         self._actions: list[list[Any]] = [[] for _ in range(self.num_agents)]
         self._last_obs: list[Any] = [None] * self.num_agents
-        self._step_functions = [partial(self._journaled_step, i) for i in range(self.num_agents)]
+        self._step_functions = [self._step_function(i) for i in range(self.num_agents)]
 
     def _reset_env(self, i: int, seed: int | None = None) -> Any:
         self._episodes[i] += 1
@@ -41,10 +41,8 @@ class JournaledVector(SingleAgentVector):
         self._last_obs[i] = super()._reset_env(i, self._episode_seed(i))
         return self._last_obs[i]
 
-    def _replace_env(self, i: int, error: Exception) -> Any:
-        obs = super()._replace_env(i, error)
-        self._step_functions[i] = partial(self._journaled_step, i)
-        return obs
+    def _step_function(self, i: int) -> Callable[[Any], Any]:
+        return partial(self._journaled_step, i)
 
     def _episode_seed(self, i: int) -> int:
         sequence = np.random.SeedSequence([self._seeds[i], self._episodes[i]])

@@ -78,7 +78,7 @@ class MultiAgentVector:
             if isinstance(obs, dict):
                 rows.write(first + agent, row, obs)
             else:
-                rows.views["obs"][first + agent][row] = obs
+                rows.put("obs", first + agent, row, obs)
 
     def step(self, actions: Sequence[Any], rows: ObsRows, row: int) -> VectorStep:
         """See `EnvVector`."""

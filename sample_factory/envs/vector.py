@@ -9,13 +9,14 @@ Invariant: an observation row is written exactly once per agent and step, before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
 
+from sample_factory.envs.checkers import without_checkers
 from sample_factory.envs.contract import (
     EXTRA_STATS,
     NUM_FRAMES,
@@ -25,6 +26,7 @@ from sample_factory.envs.contract import (
     find_interface,
 )
 from sample_factory.envs.replacement import Replacements
+from sample_factory.rl.image_layout import write_turned
 
 
 @dataclass(frozen=True)
@@ -73,21 +75,34 @@ class VectorStep:
 class ObsRows:
     """Where observations go: for each agent one row of `[slots, rows, ...]` arrays."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], slots: np.ndarray):
+    def __init__(self, arrays: Mapping[str, np.ndarray], slots: np.ndarray, turned: Collection[str] = ()):
+        """`turned` names images whose arrays have the channels last, unlike what environments give."""
+        self.turned = turned
         self._arrays = arrays
         self._slots = slots
         # One view per agent, made once per trajectory: the inner loop then indexes only by row.
         self.views = {key: [array[slot] for slot in slots] for key, array in arrays.items()}
 
+    def put(self, key: str, agent_index: int, row: int, value: Any) -> None:
+        """Writes what one agent observes under one key."""
+        if key in self.turned:
+            write_turned(value, self.views[key][agent_index][row])
+        else:
+            self.views[key][agent_index][row] = value
+
     def write(self, agent_index: int, row: int, obs: Mapping[str, Any]) -> None:
         """Writes one agent's dictionary observation."""
-        for key, views in self.views.items():
-            views[agent_index][row] = obs[key]
+        for key in self.views:
+            self.put(key, agent_index, row, obs[key])
 
     def write_batch(self, row: int, obs: Mapping[str, np.ndarray]) -> None:
         """Writes all agents' observations."""
         for key, array in self._arrays.items():
-            array[self._slots, row] = obs[key]
+            if key in self.turned:
+                for slot, image in zip(self._slots, obs[key], strict=True):
+                    write_turned(image, array[slot, row])
+            else:
+                array[self._slots, row] = obs[key]
 
 
 class EnvVector(Protocol):
@@ -207,6 +222,12 @@ class SingleAgentVector:
         self._sums = EpisodeSums.zeros(self.num_agents)
         for i in range(self.num_agents):
             self._write(i, self._reset_env(i, self._seeds[i]), rows, 0)
+            self._step_functions[i] = self._step_function(i)
+
+    def _step_function(self, i: int) -> Callable[[Any], Any]:
+        """What steps an environment that has been reset."""
+        step: Callable[[Any], Any] = without_checkers(self.envs[i]).step
+        return step
 
     def _reset_env(self, i: int, seed: int | None = None) -> Any:
         self._awaits_reset[i] = False
@@ -222,16 +243,17 @@ class SingleAgentVector:
             raise error
         where = f"seed {self._seeds[i]}, frame {self._sums.frames[i]} of its episode"
         self.envs[i] = env = self._replacements.replace(i, self.envs[i], error, where)
-        self._step_functions[i] = env.step
         self._info_targets[i] = find_interface(env, TrainingInfo)
         self._listeners[i] = policy_listener(env)
         self._seeds[i] += 1
         self._sums.drop(i)
-        return self._reset_env(i, self._seeds[i])
+        obs = self._reset_env(i, self._seeds[i])
+        self._step_functions[i] = self._step_function(i)
+        return obs
 
     def _write(self, i: int, obs: Any, rows: ObsRows, row: int) -> None:
         if self._bare:
-            rows.views["obs"][i][row] = obs
+            rows.put("obs", i, row, obs)
         else:
             rows.write(i, row, obs)
 
@@ -245,6 +267,7 @@ class SingleAgentVector:
         rewards, ended = [], []
         awaits_reset, bare = self._awaits_reset, self._bare
         views = rows.views["obs"] if bare else []
+        assigns = bare and "obs" not in rows.turned
         # The loop that a cheap simulator's speed hangs on: no calls but the environment's, no array scalars.
         for i, step_function in enumerate(self._step_functions):
             if awaits_reset[i]:
@@ -268,8 +291,10 @@ class SingleAgentVector:
                     ended.append((i, info))
                     obs = self._after_end(i, obs, terminated)
             rewards.append(reward)
-            if bare:
+            if assigns:
                 views[i][row] = obs
+            elif bare:
+                write_turned(obs, views[i][row])
             else:
                 rows.write(i, row, obs)
         step.rewards[:] = rewards

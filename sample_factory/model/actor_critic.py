@@ -85,14 +85,20 @@ class ActorCritic(nn.Module):
     def __init__(self, cfg: Config, obs_space: spaces.Dict, action_space: spaces.Space) -> None:
         super().__init__()
         self.action_space = action_space
-        self.observations = ObservationPreparation(cfg, obs_space)
-        self.returns_normalizer = RunningMeanStd(()) if cfg.normalize_returns else None
         self.actor = Trunk(cfg, obs_space)
+        self.observations = ObservationPreparation(cfg, obs_space, self.actor.encoder.byte_images)
+        self.returns_normalizer = RunningMeanStd(()) if cfg.normalize_returns else None
         self.action_head = ActionHead(cfg, self.actor.out_size, action_space)
         self.value_head = nn.Linear(self.actor.out_size, 1)
         self._micro_batch_size = cfg.micro_batch_size or _default_micro_batch_size(obs_space)
+        self._is_compiled = False
         self.core_out_size = self.actor.core.out_size
         self.encoder_out_size = self.actor.encoder.encoder_out_size
+
+    @property
+    def turned_images(self) -> frozenset[str]:
+        """Keys of images that are best stored with their channels last; `act` and `evaluate` take both."""
+        return self.observations.turned_images
 
     @property
     def obs_normalizers(self) -> dict[str, RunningMeanStd]:
@@ -105,6 +111,7 @@ class ActorCritic(nn.Module):
 
     def compile_encoders(self) -> None:
         """Lets torch.compile build the encoders when they are first used; names of weights stay the same."""
+        self._is_compiled = True
         for module in self.modules():
             if isinstance(module, Trunk):
                 module.encoder.compile(dynamic=False)
@@ -139,7 +146,9 @@ class ActorCritic(nn.Module):
         """
         some = next(iter(rows.values()))
         size = len(some)
-        step = self._micro_batch_size if self._micro_batch_size and some.device.type == "cpu" else size
+        is_cut_below = not self._is_compiled and all(trunk.encoder.works_in_pieces for trunk in trunks)
+        is_cut = self._micro_batch_size and some.device.type == "cpu" and not is_cut_below
+        step = self._micro_batch_size if is_cut else size
         pieces: list[list[Tensor]] = [[] for _ in trunks]
         for start in range(0, size, step):
             prepared = self.observations({key: value[start : start + step] for key, value in rows.items()})

@@ -20,9 +20,17 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_factory.config.errors import ConfigError
+from sample_factory.model.convolutions import PIECE_SIZE, Convolutions
 from sample_factory.model.layers import nonlinearity
 from sample_factory.model.mlp import Mlp
-from sample_factory.model.observations import ACTION_MASK_KEY, MAIN_KEY, holds_numbers, image_shape, is_image
+from sample_factory.model.observations import (
+    ACTION_MASK_KEY,
+    MAIN_KEY,
+    holds_numbers,
+    image_shape,
+    is_image,
+    may_stay_bytes,
+)
 
 if TYPE_CHECKING:
     from sample_factory.config.config import Config
@@ -62,6 +70,10 @@ class EncoderBase(nn.Module):
     Args:
         cfg: all settings.
         obs_space: the whole observation dictionary.
+
+    Attributes:
+        byte_images: keys whose images it takes as bytes that have not been divided by `--obs_scale`.
+        works_in_pieces: it cuts large batches itself; others are handed micro-batches.
     """
 
     encoder_out_size: int
@@ -70,6 +82,8 @@ class EncoderBase(nn.Module):
         super().__init__()
         self.cfg = cfg
         self.obs_space = obs_space
+        self.byte_images: frozenset[str] = frozenset()
+        self.works_in_pieces = False
 
     def forward(self, obs_dict: dict[str, Tensor]) -> Tensor:
         """Encodes prepared observations `[B, ...]` as `[B, encoder_out_size]`."""
@@ -112,12 +126,17 @@ class ConvEncoder(EncoderBase):
                     f"Observation {key!r} of shape {obs_space[key].shape} is too small for "
                     f"--encoder_subtype={architecture}: use --encoder_subtype=minigrid_convnet_tiny."
                 )
-        self.convolutions = nn.Sequential(*layers)
+        self.convolutions = Convolutions(layers, cfg.micro_batch_size or PIECE_SIZE)
         self.fully_connected, self.encoder_out_size = _image_mlp(cfg, channels * height * width)
+        self.works_in_pieces = True
+        if may_stay_bytes(cfg, obs_space, key):
+            self.byte_images = frozenset({key})
 
     def forward(self, obs_dict: dict[str, Tensor]) -> Tensor:
         """Encodes the images `[B, C, H, W]`."""
-        return self.fully_connected(self.convolutions(obs_dict[self._key]).flatten(1))
+        images = obs_dict[self._key]
+        is_divided = images.dtype != torch.uint8 or self._key != MAIN_KEY
+        return self.fully_connected(self.convolutions(images, 1.0 if is_divided else self.cfg.obs_scale))
 
 
 class ResidualBlock(nn.Module):
@@ -191,6 +210,7 @@ class MultiInputEncoder(EncoderBase):
     def __init__(self, cfg: Config, obs_space: spaces.Dict, encoders: Sequence[EncoderBase]) -> None:
         super().__init__(cfg, obs_space)
         self.encoders = nn.ModuleList(encoders)
+        self.byte_images = frozenset().union(*(encoder.byte_images for encoder in encoders))
         self.encoder_out_size = sum(encoder.encoder_out_size for encoder in encoders)
 
     def forward(self, obs_dict: dict[str, Tensor]) -> Tensor:

@@ -35,6 +35,7 @@ class VizdoomEncoder(EncoderBase):
     def __init__(self, cfg: Config, obs_space: spaces.Dict) -> None:
         super().__init__(cfg, obs_space)
         self.picture = make_main_encoder(cfg, obs_space)
+        self.byte_images, self.works_in_pieces = self.picture.byte_images, self.picture.works_in_pieces
         self.encoder_out_size = self.picture.encoder_out_size
         self.has_measurements = MEASUREMENTS_KEY in obs_space.spaces
         if self.has_measurements:
@@ -56,6 +57,7 @@ class DmlabInstructionsEncoder(EncoderBase):
     def __init__(self, cfg: Config, obs_space: spaces.Dict) -> None:
         super().__init__(cfg, obs_space)
         self.picture = make_main_encoder(cfg, obs_space)
+        self.byte_images, self.works_in_pieces = self.picture.byte_images, self.picture.works_in_pieces
         self.words = nn.Embedding(VOCABULARY_SIZE, WORD_SIZE, padding_idx=PADDING_WORD)
         self.sentence = nn.LSTM(WORD_SIZE, SENTENCE_SIZE, batch_first=True)
         self.encoder_out_size = self.picture.encoder_out_size + SENTENCE_SIZE

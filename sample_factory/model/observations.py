@@ -7,6 +7,7 @@ Invariant: the caller's tensors are never written to.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from sample_factory.config.errors import ConfigError
+from sample_factory.rl.image_layout import turned_shape
 from sample_factory.rl.normalisation import RunningMeanStd
 
 if TYPE_CHECKING:
@@ -51,6 +53,21 @@ def holds_numbers(obs_space: spaces.Dict, key: str) -> bool:
     return key == MAIN_KEY or is_image(space) or not is_wide_integer
 
 
+def may_stay_bytes(cfg: Config, obs_space: spaces.Dict, key: str) -> bool:
+    """Whether nothing happens to the pixels of these images but a division, which an encoder can do later."""
+    is_centred = key == MAIN_KEY and cfg.obs_subtract_mean != 0.0
+    is_normalized = key in _normalized_keys(cfg, obs_space)
+    return obs_space[key].dtype == np.uint8 and not is_centred and not is_normalized
+
+
+def _is_turned(cfg: Config, space: spaces.Space) -> bool:
+    """Whether these images are stored with their channels last, unlike the environment's."""
+    on_cpu = cfg.device == "cpu" or not torch.cuda.is_available()
+    wanted = on_cpu and cfg.memory_format == "auto" and cfg.pixel_format == "CHW"
+    # The shape tells stored images from the environment's; that of a cube would not.
+    return wanted and is_image(space) and space.dtype == np.uint8 and len(set(space.shape or ())) > 1
+
+
 @dataclass(frozen=True)
 class _KeyPreparation:
     """What happens to the observation of one key."""
@@ -61,12 +78,13 @@ class _KeyPreparation:
     memory_format: str
     mean: float
     scale: float
+    stored_shape: tuple[int, ...] | None  # of images that are stored with their channels last
 
     def __call__(self, value: Tensor) -> Tensor:
         if not self.is_float:
             return value
         if self.is_image:
-            value = self._arranged(value)
+            value = self.arranged(value)
         prepared = value.to(torch.float32)
         is_ours = value.dtype != torch.float32
         if self.mean != 0.0:
@@ -76,10 +94,10 @@ class _KeyPreparation:
             prepared = prepared.div_(self.scale) if is_ours else prepared / self.scale
         return prepared
 
-    def _arranged(self, value: Tensor) -> Tensor:
-        """Axes in the order channels, height, width; memory as the convolutions like it best."""
-        if self.channels_come_last:
-            value = value.movedim(-1, -3)
+    def arranged(self, value: Tensor) -> Tensor:
+        """Axes `[B, C, H, W]`; memory as the convolutions like it best."""
+        if self.channels_come_last or value.shape[1:] == self.stored_shape:
+            value = value.permute(0, 3, 1, 2)
         wants_auto = self.memory_format == "auto" and value.device.type == "cpu"
         if wants_auto or self.memory_format == "channels_last":
             # Before the conversion to float, while a pixel is still one byte: measured a quarter faster.
@@ -90,9 +108,14 @@ class _KeyPreparation:
 class ObservationPreparation(nn.Module):
     """Prepares a dictionary of observations `[B, ...]` for encoders."""
 
-    def __init__(self, cfg: Config, obs_space: spaces.Dict) -> None:
+    def __init__(
+        self, cfg: Config, obs_space: spaces.Dict, byte_images: Collection[str] = frozenset()
+    ) -> None:
+        """`byte_images` are the keys whose images the encoder takes as bytes."""
         super().__init__()
         keys = [key for key in obs_space.spaces if key != ACTION_MASK_KEY]
+        self.turned_images = frozenset(key for key in keys if _is_turned(cfg, obs_space[key]))
+        self._byte_images = byte_images
         self._preparations = {key: _preparation_of(cfg, obs_space, key) for key in keys}
         self._normalized_keys = _normalized_keys(cfg, obs_space)
         # Not a ModuleDict: it refuses keys with dots and keys named like its methods.
@@ -112,7 +135,10 @@ class ObservationPreparation(nn.Module):
 
     def forward(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Prepared observations; the action mask, which no encoder may read, is left out."""
-        prepared = {key: prepare(obs[key]) for key, prepare in self._preparations.items()}
+        prepared = {
+            key: prepare.arranged(obs[key]) if key in self._byte_images else prepare(obs[key])
+            for key, prepare in self._preparations.items()
+        }
         if self._normalized_keys:
             for key, normalizer in zip(self._normalized_keys, self._normalizers, strict=True):
                 prepared[key] = normalizer(prepared[key])
@@ -142,6 +168,7 @@ def _preparation_of(cfg: Config, obs_space: spaces.Dict, key: str) -> _KeyPrepar
         memory_format=cfg.memory_format,
         mean=cfg.obs_subtract_mean if is_main else 0.0,
         scale=cfg.obs_scale if is_main else 1.0,
+        stored_shape=turned_shape(space.shape or ()) if _is_turned(cfg, space) else None,
     )
 
 

@@ -212,3 +212,77 @@ def test_warming_up_leaves_the_environments_at_different_places_in_running_episo
     tape.vector.warm_up([0, 2, 4], tape.rows, lambda: beats.append(1))
     assert tape.obs[:, 0, 0].tolist() == [10, 12, 21]
     assert len(beats) == 3
+
+
+class PictureEnv(gymnasium.Env):
+    """Observes pictures in which every pixel says where it is, and how many steps it took."""
+
+    observation_space = spaces.Box(0, 255, (3, 4, 5), np.uint8)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, as_dict: bool = False):
+        self.steps, self._as_dict = 0, as_dict
+        if as_dict:
+            self.observation_space = spaces.Dict(obs=self.observation_space, speed=spaces.Box(0, 9, (1,)))
+
+    @staticmethod
+    def picture(step: int) -> np.ndarray:
+        return (np.arange(60, dtype=np.uint8) + step).reshape(3, 4, 5)
+
+    def _obs(self) -> Any:
+        seen = self.picture(self.steps)
+        return {"obs": seen, "speed": np.array([self.steps], np.float32)} if self._as_dict else seen
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
+        self.steps = 0
+        return self._obs(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        self.steps += 1
+        return self._obs(), 0.0, False, False, {}
+
+
+class TwoPictures:
+    """Two agents that see the same."""
+
+    num_agents, is_multiagent = 2, True
+    observation_space, action_space = PictureEnv.observation_space, PictureEnv.action_space
+
+    def __init__(self) -> None:
+        self.unwrapped = self
+        self.steps = 0
+
+    def reset(self, seed: int | None = None, options: dict | None = None) -> tuple[list, list]:
+        return [PictureEnv.picture(0)] * 2, [{}, {}]
+
+    def step(self, actions: Any) -> tuple[list, list, list, list, list]:
+        self.steps += 1
+        return [PictureEnv.picture(self.steps)] * 2, [0.0] * 2, [False] * 2, [False] * 2, [{}, {}]
+
+
+def picture_vectors() -> dict[str, EnvVector]:
+    pool = gymnasium.vector.SyncVectorEnv(
+        [PictureEnv, PictureEnv], autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP
+    )
+    return {
+        "single": SingleAgentVector([PictureEnv(), PictureEnv()], [0, 1]),
+        "dict": SingleAgentVector([PictureEnv(as_dict=True), PictureEnv(as_dict=True)], [0, 1]),
+        "multi": MultiAgentVector([TwoPictures()], [0]),
+        "batched": BatchedVector(GymnasiumBatchedEnv(pool), 0),
+    }
+
+
+@pytest.mark.parametrize("kind", ["single", "dict", "multi", "batched"])
+def test_pictures_are_turned_while_they_are_written(kind: str) -> None:
+    vector = picture_vectors()[kind]
+    arrays = {"obs": np.zeros((3, 4, 4, 5, 3), np.uint8)}
+    if kind == "dict":
+        arrays["speed"] = np.zeros((3, 4, 1), np.float32)
+    rows = ObsRows(arrays, np.array([2, 0]), turned=frozenset({"obs"}))
+    vector.reset(rows)
+    for row in (1, 2):
+        vector.step(np.array([1, 1]), rows, row)
+    for slot in (2, 0):
+        for row in range(3):
+            assert np.array_equal(arrays["obs"][slot, row].transpose(2, 0, 1), PictureEnv.picture(row))
+    assert not arrays["obs"][1].any()

@@ -26,6 +26,7 @@ from sample_factory.envs.roles import role_obs_space, role_prefix, roles_of
 from sample_factory.envs.spaces import UnsupportedSpaceError
 from sample_factory.model.actor_critic import make_actor_critic
 from sample_factory.rl.action_spaces import action_heads, num_action_parameters, num_actions
+from sample_factory.rl.image_layout import turned_shape
 
 
 def probe(cfg: Config, user_code: UserCode) -> Probe:
@@ -74,10 +75,12 @@ def _describe_role(
         action_space=action_space,
         trajectories=TrajectoryLayout(
             rollout=cfg.rollout,
-            observations={key: (s.shape or (), str(s.dtype)) for key, s in obs_space.spaces.items()},
+            observations={key: (s.shape or (), str(s.dtype)) for key, s in obs_space.spaces.items()}
+            | {key: (turned_shape(obs_space[key].shape or ()), "uint8") for key in model.turned_images},
             num_actions=num_actions(action_space),
             num_action_parameters=num_action_parameters(action_space),
             rnn_state_size=model.rnn_state_size,
+            turned=model.turned_images,
         ),
         weights=WeightsLayout(
             {

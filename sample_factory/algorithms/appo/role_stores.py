@@ -67,6 +67,7 @@ def layout_for_all(roles: Sequence[RoleProbe]) -> TrajectoryLayout:
         num_actions=most_actions,
         num_action_parameters=max(layout.num_outputs for layout in layouts) - most_actions - 2,
         rnn_state_size=max(layout.rnn_state_size for layout in layouts),
+        turned=frozenset(f"{role.obs_prefix}{key}" for role in roles for key in role.trajectories.turned),
     )
 
 

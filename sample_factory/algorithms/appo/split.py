@@ -64,7 +64,7 @@ class Split:
         obs = store.layout.observations
         self._carried_obs = {key: np.zeros((agents, 1, *shape), dtype) for key, (shape, dtype) in obs.items()}
         self._carried_rnn = np.zeros((agents, store.layout.rnn_state_size), np.float32)
-        self.carried_rows = ObsRows(self._carried_obs, np.arange(agents))
+        self.carried_rows = ObsRows(self._carried_obs, np.arange(agents), store.layout.turned)
 
     @property
     def num_agents(self) -> int:
@@ -79,7 +79,7 @@ class Split:
         for key, array in store.obs.items():
             array[slots, 0] = self._carried_obs[key][:, 0]
         store.rnn_states[slots, 0] = self._carried_rnn
-        self._rows = ObsRows(store.obs, slots)
+        self._rows = ObsRows(store.obs, slots, store.layout.turned)
         self.phase = Phase.NEEDS_ACTIONS
 
     def actions(self) -> np.ndarray:
@@ -153,7 +153,7 @@ class Split:
         self.mapping.load_state_dict(state["mapping"])
         for name, array in self._arrays().items():
             array[:] = state["arrays"][name].numpy()
-        self._rows = ObsRows(self._store.obs, self.slots)
+        self._rows = ObsRows(self._store.obs, self.slots, self._store.layout.turned)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {

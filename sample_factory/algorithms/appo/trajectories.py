@@ -31,10 +31,11 @@ class TrajectoryLayout:
     """Shapes of everything stored for one trajectory; the same in every process."""
 
     rollout: int
-    observations: Mapping[str, tuple[tuple[int, ...], str]]  # key -> shape, dtype
+    observations: Mapping[str, tuple[tuple[int, ...], str]]  # key -> shape in the store, dtype
     num_actions: int
     num_action_parameters: int
     rnn_state_size: int
+    turned: frozenset[str] = frozenset()  # keys of images that are stored with their channels last
 
     @property
     def num_outputs(self) -> int:

@@ -78,14 +78,45 @@ class Network:
         return params, values
 
 
+class ActionSampler:
+    """Chooses actions from their parameters; one discrete or one real-valued action, nothing forbidden."""
+
+    def __init__(self, action_space: spaces.Space, seed: int):
+        """Takes a space for which `fits` is true."""
+        self._rng = np.random.default_rng(seed)
+        self.is_discrete = isinstance(action_space, spaces.Discrete)
+
+    @staticmethod
+    def fits(action_space: spaces.Space) -> bool:
+        """Whether there is one head of a kind that `_outputs` knows."""
+        return isinstance(action_space, spaces.Discrete | spaces.Box) and len(action_heads(action_space)) == 1
+
+    def outputs(self, params: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Actions, their parameters, log-probability and value `[B, columns]`; values are `[B, 1]`."""
+        return _outputs(params, values, self.draw(len(params), params.shape[-1]), self.is_discrete)
+
+    def draw(self, count: int, num_params: int) -> np.ndarray:
+        """The random numbers that decide so many actions."""
+        if self.is_discrete:
+            return self._rng.random((count, 1))
+        return self._rng.standard_normal((count, num_params // 2), dtype=np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the random numbers."""
+        return {"rng": self._rng.bit_generator.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues the stream of random numbers."""
+        self._rng.bit_generator.state = state["rng"]
+
+
 class NumpyPolicy:
     """A network and a stream of random numbers."""
 
     def __init__(self, model: ActorCritic, seed: int):
         """Takes a model for which `fits` is true."""
         self._model = model
-        self._rng = np.random.default_rng(seed)
-        self.is_discrete = isinstance(model.action_space, spaces.Discrete)
+        self.sampler = ActionSampler(model.action_space, seed)
         self.network = _network_of(model)
         self.refresh()
 
@@ -93,7 +124,6 @@ class NumpyPolicy:
     def fits(model: ActorCritic, obs_space: spaces.Dict) -> bool:
         """Whether a network is simple enough."""
         trunk = model.actor
-        heads = action_heads(model.action_space)
         return (
             type(model) is SharedActorCritic
             and list(obs_space.spaces) == ["obs"]
@@ -101,8 +131,7 @@ class NumpyPolicy:
             and len(obs_space["obs"].shape or ()) == 1
             and type(trunk.encoder) is MlpEncoder
             and type(trunk.core) is IdentityCore
-            and isinstance(model.action_space, spaces.Discrete | spaces.Box)
-            and len(heads) == 1
+            and ActionSampler.fits(model.action_space)
             and model.action_head.tanh_scale == 0.0
             and all(type(layer) in (nn.Linear, *ACTIVATIONS) for layer in _modules_of(model))
         )
@@ -119,22 +148,7 @@ class NumpyPolicy:
 
     def act(self, obs: np.ndarray) -> np.ndarray:
         """Actions, their parameters, log-probability and value `[B, columns]` for observations `[B, D]`."""
-        params, values = self.network.forward(obs)
-        return _outputs(params, values, self.draw(len(obs), params.shape[-1]), self.is_discrete)
-
-    def draw(self, count: int, num_params: int) -> np.ndarray:
-        """The random numbers that decide so many actions."""
-        if self.is_discrete:
-            return self._rng.random((count, 1))
-        return self._rng.standard_normal((count, num_params // 2), dtype=np.float32)
-
-    def state_dict(self) -> dict[str, Any]:
-        """State of the random numbers."""
-        return {"rng": self._rng.bit_generator.state}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues the stream of random numbers."""
-        self._rng.bit_generator.state = state["rng"]
+        return self.sampler.outputs(*self.network.forward(obs))
 
 
 class NumpyPopulation:
@@ -162,12 +176,12 @@ class NumpyPopulation:
         """Outputs `[P * n, columns]` for `obs[P, n, D]`; of policy p's rows only `counts[p]` are meant."""
         params, values = self._network.forward(obs)
         num_params = params.shape[-1]
-        is_discrete = self._policies[0].is_discrete
+        is_discrete = self._policies[0].sampler.is_discrete
         width, kind = (1, np.float64) if is_discrete else (num_params // 2, np.float32)
         drawn = np.zeros((*obs.shape[:2], width), kind)
         for index, count in enumerate(counts):
             if count:
-                drawn[index, :count] = self._policies[index].draw(count, num_params)
+                drawn[index, :count] = self._policies[index].sampler.draw(count, num_params)
         flat = params.reshape(-1, num_params), values.reshape(-1, 1), drawn.reshape(-1, width)
         return _outputs(*flat, is_discrete)
 

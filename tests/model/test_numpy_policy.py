@@ -84,9 +84,9 @@ def test_the_same_seed_gives_the_same_actions_and_so_does_a_saved_state(make_cfg
     obs = np.random.default_rng(0).normal(size=(64, 5)).astype(np.float32)
     first, second = NumpyPolicy(model, seed=7), NumpyPolicy(model, seed=7)
     assert np.array_equal(first.act(obs), second.act(obs))
-    state = first.state_dict()
+    state = first.sampler.state_dict()
     later = first.act(obs)
-    second.load_state_dict(state)
+    second.sampler.load_state_dict(state)
     assert np.array_equal(second.act(obs), later)
 
 

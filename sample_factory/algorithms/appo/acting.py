@@ -15,8 +15,10 @@ import torch
 
 from sample_factory.algorithms.appo.trajectories import TrajectoryStore
 from sample_factory.algorithms.appo.weights import NOT_PUBLISHED, WeightStore
-from sample_factory.model.actor_critic import ActorCritic
-from sample_factory.model.numpy_policy import NumpyPolicy
+from sample_factory.model.actor_critic import ActorCritic, PolicyOutput
+from sample_factory.model.layers import arrange_for_acting
+from sample_factory.model.numpy_policy import ActionSampler, NumpyPolicy
+from sample_factory.model.observations import ACTION_MASK_KEY
 
 
 class Acting(Protocol):
@@ -46,11 +48,14 @@ class ActingPolicy:
         """`use_numpy` needs a model that `NumpyPolicy.fits`."""
         self._device = device or torch.device("cpu")
         self._model = model.to(self._device).eval()
+        if self._device.type == "cpu":
+            arrange_for_acting(model)
         self._weights = weights
         self._generator = torch.Generator(self._device).manual_seed(seed)
         self._uses_rnn = store.layout.rnn_state_size > 1
         self.store = store
         self.numpy_policy = NumpyPolicy(model, seed) if use_numpy and self._device.type == "cpu" else None
+        self._sampler = self._find_sampler(seed)
         self.version = NOT_PUBLISHED
         # On a CPU these arrays are the model's own memory, so loading them is loading the model.
         self._state = {name: t.detach() for name, t in model.state_dict().items()}
@@ -83,30 +88,41 @@ class ActingPolicy:
         store = self.store
         obs = {key: self._to_device(array[slots, rows]) for key, array in store.obs.items()}
         output = self._model.act(obs, self._to_device(store.rnn_states[slots, rows]))
-        distribution = self._model.action_distribution(output.action_params, obs)
-        actions = distribution.sample(self._generator)
-        columns = (
-            actions,
-            output.action_params,
-            distribution.log_prob(actions)[:, None],
-            output.values[:, None],
-        )
-        store.outputs[slots, rows] = torch.cat(columns, dim=1).cpu().numpy()
+        store.outputs[slots, rows] = self._choose(output, obs)
         if self._uses_rnn:
             store.rnn_states[slots, rows + 1] = output.rnn_states.cpu().numpy()
+
+    def _choose(self, output: PolicyOutput, obs: dict[str, torch.Tensor]) -> np.ndarray:
+        """Actions, their parameters, log-probability and value `[B, columns]`."""
+        if self._sampler is not None:
+            return self._sampler.outputs(output.action_params.numpy(), output.values[:, None].numpy())
+        distribution = self._model.action_distribution(output.action_params, obs)
+        actions = distribution.sample(self._generator)
+        log_probs = distribution.log_prob(actions)[:, None]
+        columns = (actions, output.action_params, log_probs, output.values[:, None])
+        return torch.cat(columns, dim=1).cpu().numpy()
 
     def _to_device(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(self._device, non_blocking=True)
 
     def state_dict(self) -> dict[str, Any]:
         """State of the random numbers, for a bit-exact resume."""
-        if self.numpy_policy is not None:
-            return self.numpy_policy.state_dict()
+        if self._sampler is not None:
+            return self._sampler.state_dict()
         return {"generator": self._generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues the stream of random numbers."""
-        if self.numpy_policy is not None:
-            self.numpy_policy.load_state_dict(state)
+        if self._sampler is not None:
+            self._sampler.load_state_dict(state)
         else:
             self._generator.set_state(state["generator"])
+
+    def _find_sampler(self, seed: int) -> ActionSampler | None:
+        """Numpy's for what it can do: with a few rows, torch's operations cost more than the choices."""
+        if self.numpy_policy is not None:
+            return self.numpy_policy.sampler
+        is_masked = ACTION_MASK_KEY in self.store.layout.observations
+        if self._device.type != "cpu" or is_masked or not ActionSampler.fits(self._model.action_space):
+            return None
+        return ActionSampler(self._model.action_space, seed)

@@ -1,5 +1,6 @@
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from sample_factory.envs.checkers import without_checkers
@@ -71,3 +72,24 @@ def test_an_environment_that_replaces_another_loses_them_too():
     vector.step([0], rows, 1)
     vector.step([0], rows, 2)
     assert PassiveEnvChecker not in layers(replacements.made)
+
+
+def test_a_space_asked_quickly_gives_the_answers_it_gave():
+    asked = [-1, 0, 3, 4, 7, 8, 3.0, True, "3", None]
+    asked += [np.int64(value) for value in (-1, 2, 3, 7, 8)] + [np.int32(5), np.float32(5.0), np.array(5)]
+    for start in (0, 3):
+        env = gymnasium.make("CartPole-v1")
+        env.unwrapped.action_space = gymnasium.spaces.Discrete(5, start=start)
+        expected = [env.action_space.contains(x) for x in asked]
+        without_checkers(without_checkers(env))
+        assert [env.action_space.contains(x) for x in asked] == expected
+        assert [x in env.action_space for x in asked] == expected
+        assert env.action_space == gymnasium.spaces.Discrete(5, start=start)
+
+
+def test_a_wrong_action_is_still_refused():
+    env = gymnasium.make("CartPole-v1")
+    env.reset(seed=0)
+    step = without_checkers(env).step
+    with pytest.raises(AssertionError, match="invalid"):
+        step(np.int64(2))

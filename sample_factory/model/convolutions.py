@@ -134,6 +134,11 @@ def _backward_through(
     return error, gradients[::-1]
 
 
+def _elu_(x: Tensor) -> Tensor:
+    """As torch's, but for the last digit near 0: exp is so much faster than expm1."""
+    return torch.maximum(x, x.clamp(max=0.0).exp_().sub_(1.0), out=x)
+
+
 def _slope_of_relu(error: Tensor, outputs: Tensor) -> None:
     torch.ops.aten.threshold_backward.grad_input(error, outputs, 0, grad_input=error)
 
@@ -146,7 +151,7 @@ def _slope_of_tanh(error: Tensor, outputs: Tensor) -> None:
     torch.ops.aten.tanh_backward.grad_input(error, outputs, grad_input=error)
 
 
-_IN_PLACE: dict[type[nn.Module], _InPlace] = {nn.ReLU: torch.relu_, nn.ELU: F.elu_, nn.Tanh: torch.tanh_}
+_IN_PLACE: dict[type[nn.Module], _InPlace] = {nn.ReLU: torch.relu_, nn.ELU: _elu_, nn.Tanh: torch.tanh_}
 # Each multiplies the errors, in place, by the slope as a function of the outputs: the inputs are gone.
 _SLOPES: dict[type[nn.Module], Callable[[Tensor, Tensor], None]] = {
     nn.ReLU: _slope_of_relu,

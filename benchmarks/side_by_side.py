@@ -116,6 +116,7 @@ class Program:
     error: str = ""  # why it is no longer measured
     peak_pss_mb: float = 0.0
     windows: list[Window] = field(default_factory=list)
+    repeated: int = 0  # windows that others disturbed and that do not count
     _cpu: dict[tuple[int, float], float] = field(default_factory=dict)
 
     def await_training(self) -> None:
@@ -177,9 +178,13 @@ class Program:
         gained = [b - a for a, b in zip(before, after, strict=True)]
         return Window(seconds, sum(gained), used, (machine - used) / seconds, sum(g > 0 for g in gained))
 
-    def measure(self, settle_sec: float, window_sec: float) -> None:
-        """One more window."""
-        self.windows.append(self.run_for(settle_sec, window_sec))
+    def measure(self, settle_sec: float, window_sec: float, repeats: int) -> None:
+        """One more window; repeated if others took too much of the machine, and the quietest one counts."""
+        tries = [self.run_for(settle_sec, window_sec)]
+        while tries[-1].foreign_cores > FOREIGN_LIMIT and len(tries) <= repeats:
+            tries.append(self.run_for(settle_sec, window_sec))
+        self.windows.append(min(tries, key=lambda window: window.foreign_cores))
+        self.repeated += len(tries) - 1
         self.look_at_memory()
 
 
@@ -247,7 +252,7 @@ def measure(args: argparse.Namespace) -> list[Program]:
             _attempt(program, partial(program.run_for, 0.0, args.warmup))
         for _ in range(args.rounds):
             for program in programs:
-                _attempt(program, partial(program.measure, args.settle, args.window))
+                _attempt(program, partial(program.measure, args.settle, args.window, args.repeats))
         return programs
 
 
@@ -284,6 +289,7 @@ def figures(program: Program, reference: Program, frames_per_step: int) -> dict[
         / max(sum(w.steps for w in program.windows), 1),
         "peak_pss_mb": program.peak_pss_mb,
         "first_train_sec": program.first_train_sec,
+        "repeated_windows": program.repeated,
         "foreign_cores": [round(w.foreign_cores, 2) for w in program.windows],
         "undisturbed": all(w.foreign_cores <= FOREIGN_LIMIT for w in program.windows),
         "envs_advancing": max(w.envs_advancing for w in program.windows),
@@ -357,6 +363,7 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", required=True, metavar="NAME:ENVS[:FLAGS]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--window", type=float, default=12.0, help="seconds that count, per system and round")
+    parser.add_argument("--repeats", type=int, default=2, help="of a window that others disturbed")
     parser.add_argument("--settle", type=float, default=1.5, help="seconds after waking that do not count")
     parser.add_argument("--warmup", type=float, default=8.0)
     parser.add_argument("--output", type=Path)

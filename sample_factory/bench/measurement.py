@@ -22,7 +22,7 @@ class Sample:
     time_sec: float
     steps: int  # of all environments
     cpu_sec: Mapping[str, float]  # used so far, by role
-    machine_sec: float  # CPU time that all programs of the machine have used
+    machine_sec: float  # CPU time that all programs of the machine have used, or its host took
 
     @property
     def total_cpu_sec(self) -> float:

@@ -309,9 +309,10 @@ def resume_tree(tree: Sequence[psutil.Process]) -> None:
 
 
 def machine_sec() -> float:
-    """CPU time that all programs of the machine have used."""
+    """CPU time that all programs of the machine have used, or that its host gave to other machines."""
     busy = psutil.cpu_times()
-    return float(busy.user + busy.nice + busy.system + busy.irq + busy.softirq)
+    stolen = getattr(busy, "steal", 0.0)
+    return float(busy.user + busy.nice + busy.system + busy.irq + busy.softirq + stolen)
 
 
 def pss_mb(process: psutil.Process) -> float:

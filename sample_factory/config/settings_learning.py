@@ -193,7 +193,8 @@ _EXECUTION = in_group(
         int,
         0,
         "Steps the encoder sees at once while training on a CPU: what fits into the cache is faster, with "
-        "the same result. 0 means 256 for images and everything at once otherwise.",
+        "the same result. 0 means 128 for plain convolutions, 256 for other encoders of images, and "
+        "everything at once otherwise.",
         minimum=0,
     ),
 )

@@ -117,3 +117,32 @@ def test_a_system_that_fails_is_reported_and_the_others_go_on(run, fails, messag
     assert fast["ratio"]["median"] == 1.0
     if fails == "at once":
         assert "no licence" in done.stderr
+
+
+@pytest.fixture
+def side_by_side(monkeypatch):
+    """The script as a module."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    import side_by_side
+
+    return side_by_side
+
+
+@pytest.mark.parametrize(
+    ("foreign", "counted", "repeated"),
+    [
+        ([0.1], 0.1, 0),
+        ([0.6, 0.0], 0.0, 1),
+        ([0.6, 0.3, 0.4], 0.3, 2),
+    ],
+    ids=["quiet", "quiet again", "never quiet"],
+)
+def test_a_window_that_others_disturbed_is_repeated(side_by_side, foreign, counted, repeated):
+    program = side_by_side.Program(side_by_side.System("fast", 1, ()), None, Path(), 0.0)
+    seen = iter(foreign)
+    program.run_for = lambda settle, window: side_by_side.Window(window, 100, 1.0, next(seen), 1)
+    program.look_at_memory = lambda: None
+    program.measure(0.1, 0.5, repeats=2)
+    assert [window.foreign_cores for window in program.windows] == [counted]
+    assert program.repeated == repeated
+    assert next(seen, None) is None

@@ -30,6 +30,7 @@ _PEERS = {
     "ours": "this project",
     "sf2": "Sample Factory 2.1.1",
     "sb3": "Stable-Baselines3 2.9.2",
+    "puffer": "PufferLib 3.0.0",
     "rllib": "RLlib 2.60 APPO",
     "envpool": "EnvPool 1.2.5 with a plain PPO",
 }

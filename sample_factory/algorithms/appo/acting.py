@@ -112,10 +112,10 @@ class ActingPolicy:
         return {"generator": self._generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues the stream of random numbers."""
-        if self._sampler is not None:
+        """Continues the stream of random numbers; a state of the other kind, of earlier code, is left out."""
+        if self._sampler is not None and "rng" in state:
             self._sampler.load_state_dict(state)
-        else:
+        elif self._sampler is None and "generator" in state:
             self._generator.set_state(state["generator"])
 
     def _find_sampler(self, seed: int) -> ActionSampler | None:

@@ -81,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--envs", type=int, default=0, help="environments per worker (default: the workload's)")
     add("--flags", default="", help="further flags for the trainer")
     add("--windows", type=int, default=3, help="measured windows, at least 3")
+    add("--repeats", type=int, default=2, help="in turn: of a window that other programs disturbed")
     add("--window_sec", type=float, default=20.0, help="length of a window")
     add("--warmup_sec", type=float, default=8.0, help="not measured, after the first SGD step")
     add("--results", type=Path, default=RESULTS, help="directory of the JSON files")
@@ -112,7 +113,7 @@ def _chosen(args: argparse.Namespace) -> list[str]:
 
 
 def _timing(args: argparse.Namespace) -> Timing:
-    return Timing(args.warmup_sec, args.window_sec, args.windows)
+    return Timing(args.warmup_sec, args.window_sec, args.windows, args.repeats)
 
 
 def _provenance(typed: list[str]) -> dict[str, Any]:
@@ -165,25 +166,18 @@ def _sampling(args: argparse.Namespace, name: str) -> tuple[str, dict[str, Any]]
     """The dummy sampler and the bare loop in turn, so that a slow minute of the machine hits both."""
     workload = WORKLOADS[name]
     flags = [*workload.sampling_flags(args.workers, args.envs or workload.sampled_envs), *args.flags.split()]
-    timing = replace(_timing(args), num_windows=1)
-    seen: dict[str, list[Observation]] = {TRAINEE: [], BARE_LOOP: []}
-    for _ in range(args.windows):
-        for module, observations in seen.items():
-            observations.append(watch(module, flags, timing, until_trained=False))
+    modules = {"dummy_sampler": TRAINEE, "bare_loop": BARE_LOOP}
+    commands = [(module, flags) for module in modules.values()]
     rows = {}
-    for title, module in (("dummy_sampler", TRAINEE), ("bare_loop", BARE_LOOP)):
-        windows = [window for observation in seen[module] for window in observation.windows]
-        rows[title] = speed_figures(windows, workload.frames_per_step) | {
+    for (title, module), seen in zip(
+        modules.items(), watch_in_turn(commands, _timing(args), until_trained=False), strict=True
+    ):
+        rows[title] = speed_figures(seen.windows, workload.frames_per_step) | {
             "command": _shown(module, flags),
-            "peak_pss_mb": max(observation.peak_pss_mb for observation in seen[module]),
+            "peak_pss_mb": seen.peak_pss_mb,
         }
-    ratios = [
-        ours / bare
-        for ours, bare in zip(
-            *(rows[title]["frames_per_sec"]["windows"] for title in ("dummy_sampler", "bare_loop")),
-            strict=True,
-        )
-    ]
+    rates = [rows[title]["frames_per_sec"]["windows"] for title in modules]
+    ratios = [ours / bare for ours, bare in zip(*rates, strict=True)]
     ratio = {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
     # What both cost in CPU time: says the same on a machine that others use too.
     cpu_ratio = rows["bare_loop"]["core_us_per_step"] / rows["dummy_sampler"]["core_us_per_step"]
@@ -223,7 +217,8 @@ def _train_one_by_one(
 def _train_in_turn(
     args: argparse.Namespace, workload: Workload, points: Sequence[Point]
 ) -> Iterator[dict[str, Any]]:
-    seen = watch_in_turn(TRAINEE, [point.flags for point in points], _timing(args))
+    commands = [(TRAINEE, point.flags) for point in points]
+    seen = watch_in_turn(commands, _timing(args), until_trained=True)
     yield from (_row(one, workload, point) for one, point in zip(seen, points, strict=True))
 
 

@@ -27,6 +27,7 @@ QUICK = (
     "--warmup_sec=0",
     "--envs=4",
     "--workers=1",
+    "--repeats=0",
     "--flags=--rollout=8 --batch_size=256",
 )
 
@@ -96,13 +97,15 @@ def test_a_bare_loop_steps_as_many_environments_as_it_is_told():
 
 
 def test_the_dummy_sampler_is_held_against_a_bare_loop_round_by_round(tmp_path, monkeypatch):
-    steps = {"trainee": iter([90, 80, 76]), "bare_loop": iter([100, 100, 80])}
+    steps = {"trainee": [90, 80, 76], "bare_loop": [100, 100, 80]}
 
-    def stand_in(module, flags, timing, until_trained):
-        window = Window(1.0, next(steps[module.rpartition(".")[2]]), {"rollout": 1.0}, 0.0)
-        return Observation([window] * timing.num_windows, 1.0, 50.0, 3, 2)
+    def stand_in(commands, timing, until_trained):
+        for module, _ in commands:
+            counts = steps[module.rpartition(".")[2]]
+            windows = [Window(1.0, count, {"rollout": 1.0}, 0.0) for count in counts]
+            yield Observation(windows, 1.0, 50.0, 3, 2)
 
-    monkeypatch.setattr(speed, "watch", stand_in)
+    monkeypatch.setattr(speed, "watch_in_turn", stand_in)
     assert main(["speed", "--sampling", "--workloads=cartpole", f"--results={tmp_path}"]) == 0
     seen = json.loads((tmp_path / "sampling_cartpole.json").read_text())
     assert seen["ratio"] == pytest.approx({"median": 0.9, "min": 0.8, "max": 0.95})
@@ -143,6 +146,33 @@ def test_values_of_a_sweep_are_measured_in_turn_and_only_one_is_awake(tmp_path, 
     assert all(min(row["frames_per_sec"]["windows"]) > 0 for row in seen["rows"])
     assert stepped_asleep == [0] * 10  # each after its start, its warm-up and its three windows
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children
+
+
+@pytest.mark.processes
+def test_a_sampler_and_its_bare_loop_are_measured_one_after_the_other(tmp_path):
+    assert main(["speed", "--sampling", "--workloads=cartpole", f"--results={tmp_path}", *QUICK[:-1]]) == 0
+    seen = json.loads((tmp_path / "sampling_cartpole.json").read_text())
+    for title in ("dummy_sampler", "bare_loop"):
+        assert min(seen[title]["frames_per_sec"]["windows"]) > 0
+        assert seen[title]["cores_used"] < 1.5  # of the one loop that each has
+
+
+@pytest.mark.parametrize(
+    ("foreign", "num_repeats", "counted"),
+    [([0.1], 2, 0.1), ([0.9, 0.3, 0.5], 2, 0.3), ([0.9, 0.0], 2, 0.0), ([0.9], 0, 0.9)],
+)
+def test_a_disturbed_window_is_repeated_and_the_quietest_one_counts(foreign, num_repeats, counted):
+    class Disturbed(_Program):
+        def __init__(self):
+            self.left = list(foreign)
+
+        def observe_awake(self, window_sec):
+            return Window(window_sec, 1, {}, self.left.pop(0)), 1
+
+    program = Disturbed()
+    window, _ = program.observe_quietly(Timing(0.0, 1.0, 3, num_repeats))
+    assert window.foreign_cores == counted
+    assert program.left == []
 
 
 @pytest.mark.processes

@@ -8,6 +8,7 @@ Invariant: the same numbers in another order.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,10 @@ def write_turned(images: Any, target: np.ndarray) -> None:
     *leading, height, width, channels = target.shape
     if images.shape != (*leading, channels, height, width):
         raise ValueError(f"an image of shape {images.shape} where {(channels, height, width)} was promised")
+    opencv = sys.modules.get("cv2")  # most environments that draw have loaded it; nobody else has to
+    if opencv is not None and images.dtype == target.dtype == np.uint8 and images.ndim == 3:
+        opencv.merge(list(images), target)  # in less than half the time
+        return
     # Plane by plane: a single assignment would loop over the few channels inside, at a quarter of the speed.
     for channel in range(channels):
         target[..., channel] = images[..., channel, :, :]

@@ -71,6 +71,20 @@ def test_a_batch_is_a_copy() -> None:
     assert (batch.obs["obs"] == 0).all()
 
 
+def test_the_observation_after_the_last_step_is_with_the_others_or_apart() -> None:
+    for final_apart, num_rows in ((False, 3), (True, 2)):
+        bench = Bench()
+        bench.store.obs["obs"][:] = np.arange(SLOTS * 3 * 2).reshape(SLOTS, 3, 2)
+        bench.hand_over(2)
+        bench.batcher.receive()
+        batch = bench.batcher.take(2, final_apart)
+        assert batch is not None
+        stored = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
+        assert batch.obs["obs"].tolist() == [rows[:num_rows] for rows in stored]
+        assert batch.obs["obs"].flags.c_contiguous  # so that steps become one long row without a copy
+        assert batch.final_obs["obs"].tolist() == [[4, 5], [10, 11]]
+
+
 def test_a_slot_another_policy_awaits_stays_ready() -> None:
     bench = Bench()
     bench.hand_over(1, policies=(0, 1))

@@ -96,7 +96,7 @@ def make_batch(
         "time_outs": np.zeros(steps, bool),
         "frames": np.ones(steps, np.int32),
     }
-    return Batch(arrays=arrays, obs=obs)
+    return Batch(arrays=arrays, obs=obs, final_obs={key: array[:, -1] for key, array in obs.items()})
 
 
 def _observations(rng: np.random.Generator, space: spaces.Space, rows: tuple[int, int]) -> np.ndarray:

@@ -151,6 +151,22 @@ def test_both_optimisers_bring_the_value_loss_down(optimizer):
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.parametrize("recurrence", [1, 3, 6])
+@pytest.mark.parametrize("use_rnn", [True, False], ids=["gru", "feed_forward"])
+def test_with_gae_the_last_observation_may_lie_with_the_others_or_apart(use_rnn, recurrence):
+    learners = []
+    for final_apart in (False, True):
+        learner = make_learner(make_cfg(with_vtrace=False, use_rnn=use_rnn, recurrence=recurrence))
+        batch = make_batch(learner)
+        if final_apart:
+            steps = {key: np.ascontiguousarray(array[:, :-1]) for key, array in batch.obs.items()}
+            batch = Batch(batch.arrays, steps, batch.final_obs)
+        learner.train(batch, no_callback)
+        learners.append(learner)
+    assert equal(*map(weights, learners))
+    assert not equal(weights(learners[0]), weights(make_learner(learners[0].cfg)))
+
+
 def test_training_stops_an_iteration_early_when_the_policy_loss_stands_still():
     learner = make_learner(make_cfg(ppo_epochs=10, learning_rate=1e-12))
     assert learner.train(make_batch(learner), no_callback).sgd_steps == 2

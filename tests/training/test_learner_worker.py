@@ -34,7 +34,7 @@ class EndlessBatcher:
     def __len__(self) -> int:
         return 8
 
-    def take(self, count: int) -> Batch:
+    def take(self, count: int, final_apart: bool) -> Batch:
         self.taken += 1
         return make_batch(self._learner, seed=self.taken)
 

@@ -23,10 +23,11 @@ from sample_factory.processes.channels import Channel
 
 @dataclass(frozen=True)
 class Batch:
-    """Trajectories `[N, T, ...]` by name; observations and recurrent states have T+1 rows."""
+    """Trajectories `[N, T, ...]` by name; recurrent states have T+1 rows."""
 
     arrays: dict[str, np.ndarray]
-    obs: dict[str, np.ndarray]
+    obs: dict[str, np.ndarray]  # with T+1 rows if the network is to see the last one with the others
+    final_obs: dict[str, np.ndarray]  # [N, ...]: after the last step
 
     @property
     def num_trajectories(self) -> int:
@@ -87,14 +88,17 @@ class Batcher:
             self.discarded += len(stale)
             self._release(stale)
 
-    def take(self, count: int) -> Batch | None:
-        """Copies the `count` oldest trajectories into a batch, frees their slots; None if there are fewer."""
+    def take(self, count: int, final_apart: bool = False) -> Batch | None:
+        """Copies the `count` oldest trajectories into a batch, frees their slots; None if there are fewer.
+
+        With `final_apart` the batch's steps lie in memory without gaps: nobody has to copy images once more.
+        """
         if len(self._ready) < count:
             return None
         slots = np.array(list(self._ready)[:count])
         for slot in slots.tolist():
             del self._ready[slot]
-        store = self._store
+        store, num_rows = self._store, self._store.layout.rollout + (0 if final_apart else 1)
         names = (
             "rnn_states",
             "outputs",
@@ -107,7 +111,8 @@ class Batcher:
         )
         batch = Batch(
             arrays={name: store.arrays[name][slots] for name in names},
-            obs={key: array[slots] for key, array in store.obs.items()},
+            obs={key: array[slots, :num_rows] for key, array in store.obs.items()},
+            final_obs={key: array[slots, -1] for key, array in store.obs.items()},
         )
         self._release(slots)
         return batch

@@ -125,7 +125,7 @@ class Learner:
             return result
         data, rnn_states = to_training_data(batch, self._layout, provenance.valids, self.device)
         network = self._network if can_derive_losses(self.model, data, cfg) else None
-        data = self._prepare(data, rnn_states, network)
+        data = self._prepare(data, batch, rnn_states, network)
         last = self._run_epochs(data, network, result, after_step)
         if with_statistics and last is not None:
             result.scalars = (
@@ -158,7 +158,9 @@ class Learner:
     def _provenance(self, batch: Batch) -> Provenance:
         return Provenance.of(batch, self.policy_id, self.policy_version, self.cfg.max_policy_lag)
 
-    def _prepare(self, data: TrainingData, rnn_states: Tensor, network: NumpyTraining | None) -> TrainingData:
+    def _prepare(
+        self, data: TrainingData, batch: Batch, rnn_states: Tensor, network: NumpyTraining | None
+    ) -> TrainingData:
         """What all epochs share: statistics, returns (except V-trace's), and observations ready for numpy."""
         cfg = self.cfg
         steps = data.rewards.shape[1]
@@ -168,17 +170,20 @@ class Learner:
             data = replace(data, obs=self.model.observations(data.obs))
         if cfg.with_vtrace:
             return data
-        bootstrap = self._bootstrap(data, rnn_states, network)
+        final_obs = {key: torch.from_numpy(array).to(self.device) for key, array in batch.final_obs.items()}
+        bootstrap = self._bootstrap(final_obs, rnn_states[:, -1], network)
         data = with_gae(data, bootstrap, cfg, self.model.returns_normalizer)
         return cut_into_segments(data, rnn_states, cfg.recurrence)
 
     @torch.no_grad()
-    def _bootstrap(self, data: TrainingData, rnn_states: Tensor, network: NumpyTraining | None) -> Tensor:
+    def _bootstrap(
+        self, final_obs: dict[str, Tensor], rnn_states: Tensor, network: NumpyTraining | None
+    ) -> Tensor:
         """Values `[N]` of the observations after the last step, in units of reward."""
-        last_obs = {key: value[:, -1] for key, value in data.obs.items()}
         if network is None:
-            return self.model.act(last_obs, rnn_states[:, -1]).values
-        values = torch.from_numpy(network.forward(last_obs[MAIN_KEY].numpy())[1])
+            return self.model.act(final_obs, rnn_states).values
+        prepared = self.model.observations(final_obs)[MAIN_KEY]
+        values = torch.from_numpy(network.forward(prepared.numpy())[1])
         normalizer = self.model.returns_normalizer
         return values if normalizer is None else normalizer.denormalize(values)
 

@@ -140,7 +140,7 @@ class LearnerWorker:
         self._watch.switch(Activity.BATCHING)
         if not self._plan.trajectories_per_iteration:  # in turns, everybody waits for exactly these
             batcher.discard_older_than(learner.policy_version - self._cfg.max_policy_lag + 1)
-        batch = batcher.take(self._slots_per_batch())
+        batch = batcher.take(self._slots_per_batch(), final_apart=not self._cfg.with_vtrace)
         self._update_pause(training=batch is not None)
         if batch is not None:
             self._watch.switch(Activity.TRAINING)

@@ -103,7 +103,7 @@ def to_training_data(
 
 
 def cut_into_segments(data: TrainingData, all_rnn_states: Tensor, recurrence: int) -> TrainingData:
-    """The same steps as segments of `recurrence` steps; the T+1st observation is dropped."""
+    """The same steps as segments of `recurrence` steps; a T+1st observation is dropped."""
     trajectories, steps = data.rewards.shape
     obs = {key: value[:, :steps] for key, value in data.obs.items()}
     if recurrence == steps:

@@ -1,8 +1,9 @@
 """The least that stepping environments can cost: processes that do nothing else, one bare loop each.
 
 `python -m sample_factory.bench.bare_loop COUNTERS --algo=DUMMY_SAMPLER --env=...` takes the dummy sampler's
-flags and is what its figure is held against. Same environments, same random actions prepared beforehand; no
-observation is copied, nothing is counted but the steps.
+flags and is what its figure is held against. The same environments with the same seeds and the same random
+actions, prepared beforehand, so that both play the same episodes; no observation is copied, and nothing is
+counted but the steps.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sample_factory.config.config import Config
 from sample_factory.config.parsing import parse_args
 from sample_factory.processes.worker import die_with_parent, show_name
 
-NUM_RANDOM_ACTIONS = 500
 STOP_SEC = 5.0
 
 
@@ -45,47 +46,51 @@ def main(argv: Sequence[str]) -> int:
 def run_loop(counters: str, flags: list[str], index: int) -> None:
     """One process of the benchmark."""
     from sample_factory.bench.counting import count_family
-    from sample_factory.envs.contract import EnvConfig
-    from sample_factory.envs.make import make_env, make_vector_env
 
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     show_name(f"rollout_worker_{index}")
     cfg = parse_args(flags)
     count_family(cfg.env, Path(counters))
+    play(cfg, index)
+
+
+def play(cfg: Config, index: int) -> NoReturn:
+    """Does what sampler worker `index` does, as barely as possible."""
+    from sample_factory.algorithms.dummy_sampler.worker import random_actions
+    from sample_factory.envs.contract import EnvConfig
+    from sample_factory.envs.make import make_env, make_vector_env
+
     first = index * cfg.num_envs_per_worker
     batch = make_vector_env(cfg.env, cfg, cfg.num_envs_per_worker)
     if batch is not None:
-        step_batch(batch, first)
+        step_batch(batch, random_actions(batch.action_space, batch.num_envs, index), first)
     places = range(cfg.num_envs_per_worker)
-    step_envs([make_env(cfg.env, cfg, EnvConfig(index, i, first + i)) for i in places], first)
+    envs = [make_env(cfg.env, cfg, EnvConfig(index, i, first + i)) for i in places]
+    step_envs(envs, random_actions(envs[0].action_space, len(envs), index), first)
 
 
-def step_envs(envs: list[Any], seed: int) -> NoReturn:
+def step_envs(envs: list[Any], actions: Sequence[Sequence[Any]], seed: int) -> NoReturn:
     """Steps environments in turn and resets them, for ever."""
     for i, env in enumerate(envs):
         env.reset(seed=seed + i)
-    envs[0].action_space.seed(seed)
-    actions = [envs[0].action_space.sample() for _ in range(NUM_RANDOM_ACTIONS)]
     while True:
-        for action in actions:
-            for env in envs:
+        for one_each in actions:
+            for env, action in zip(envs, one_each, strict=True):
                 _, _, terminated, truncated, _ = env.step(action)
                 if terminated or truncated:
                     env.reset()
 
 
-def step_batch(batch: Any, seed: int) -> NoReturn:
+def step_batch(batch: Any, actions: Sequence[Sequence[Any]], seed: int) -> NoReturn:
     """Steps a vectorised environment, which resets itself, for ever."""
     import numpy as np
 
     batch.reset(seed)
-    batch.action_space.seed(seed)
-    copies = range(batch.num_envs)
-    actions = [np.array([batch.action_space.sample() for _ in copies]) for _ in range(NUM_RANDOM_ACTIONS)]
+    arrays = [np.array(one_each) for one_each in actions]
     while True:
-        for action in actions:
-            batch.step(action)
+        for array in arrays:
+            batch.step(array)
 
 
 if __name__ == "__main__":

@@ -106,8 +106,7 @@ class SamplerWorkerBuilder:
                 f"--env={self.cfg.env} moved its process from cores {cores} to {available_cores()}; "
                 "use --set_workers_cpu_affinity=False."
             )
-        space.seed(self.worker_id)
-        actions = [[space.sample() for _ in range(vector.num_agents)] for _ in range(NUM_RANDOM_ACTIONS)]
+        actions = random_actions(space, vector.num_agents, self.worker_id)
         score = Score(self.numbers, self.worker_id, self.cfg.sample_env_frames_per_worker)
         return SamplerWorker(vector, actions, self._rows(vector), score, Waiting(self.start, context.rest))
 
@@ -144,6 +143,12 @@ class SamplerWorkerBuilder:
         if is_multiagent(envs[0]):
             return MultiAgentVector(envs, list(seeds)), envs[0].action_space
         return SingleAgentVector(envs, list(seeds)), envs[0].action_space
+
+
+def random_actions(space: Any, num_agents: int, seed: int) -> list[list[Any]]:
+    """What the agents of a worker do, again and again."""
+    space.seed(seed)
+    return [[space.sample() for _ in range(num_agents)] for _ in range(NUM_RANDOM_ACTIONS)]
 
 
 def _first_env(vector: Any) -> Any:

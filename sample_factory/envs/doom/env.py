@@ -301,7 +301,9 @@ def frame_scaler(drawn: tuple[int, int], options: DoomOptions) -> Callable[[np.n
     columns = np.arange(width) * drawn_width // width
 
     def scaled(frame: np.ndarray) -> np.ndarray:
-        return frame[:, rows][:, :, columns]  # in two steps: seven times as fast as both at once
+        # In two steps: seven times as fast as both at once. Indexing would leave an order in memory that costs
+        # whoever copies the frame more time than this takes.
+        return frame.take(rows, axis=1).take(columns, axis=2)
 
     scale = (lambda frame: frame) if drawn == (width, height) else scaled
     return (lambda frame: scale(frame).transpose(1, 2, 0)) if options.channels_last else scale

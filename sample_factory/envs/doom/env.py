@@ -301,8 +301,8 @@ def frame_scaler(drawn: tuple[int, int], options: DoomOptions) -> Callable[[np.n
     columns = np.arange(width) * drawn_width // width
 
     def scaled(frame: np.ndarray) -> np.ndarray:
-        # In two steps: seven times as fast as both at once. Indexing would leave an order in memory that costs
-        # whoever copies the frame more time than this takes.
+        # In two steps: seven times as fast as both at once. Plain indexing would leave an order in memory
+        # that costs whoever copies the frame more time than this takes.
         return frame.take(rows, axis=1).take(columns, axis=2)
 
     scale = (lambda frame: frame) if drawn == (width, height) else scaled

@@ -21,6 +21,7 @@ from sample_factory.config.parsing import parse_args
 from sample_factory.processes.worker import die_with_parent, show_name
 
 STOP_SEC = 5.0
+LOOK_SEC = 0.5  # numpy's threads may be the ones to hear Ctrl+C: this one learns of it when it wakes
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,7 +34,8 @@ def main(argv: Sequence[str]) -> int:
     for loop in loops:
         loop.start()
     try:
-        multiprocessing.connection.wait([loop.sentinel for loop in loops])
+        while not multiprocessing.connection.wait([loop.sentinel for loop in loops], LOOK_SEC):
+            pass
     except KeyboardInterrupt:
         return 0
     finally:

@@ -1,11 +1,14 @@
 """`sf bench speed` on real programs: small, but through every part."""
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -94,6 +97,24 @@ def test_a_bare_loop_steps_as_many_environments_as_it_is_told():
     assert seen.windows[0].steps > 0
     assert seen.envs_advancing == 3
     assert cpu_split(seen.windows, {})["environment"] > 50
+
+
+@pytest.mark.processes
+def test_a_bare_loop_ends_whichever_of_its_threads_hears_ctrl_c(counters, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")  # numpy's threads, which block no signal
+    flags = WORKLOADS["cartpole"].sampling_flags(workers=1, envs=1)
+    loop = subprocess.Popen([sys.executable, "-m", "sample_factory.bench.bare_loop", str(counters), *flags])
+    try:
+        deadline = time.monotonic() + 60
+        while not read_counters(counters).any() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        threads = {int(path.name) for path in Path(f"/proc/{loop.pid}/task").iterdir()} - {loop.pid}
+        assert threads
+        assert ctypes.CDLL(None).tgkill(loop.pid, threads.pop(), signal.SIGINT) == 0
+        assert loop.wait(timeout=10) == 0
+    finally:
+        loop.kill()
+        loop.wait()
 
 
 def test_the_dummy_sampler_is_held_against_a_bare_loop_round_by_round(tmp_path, monkeypatch):

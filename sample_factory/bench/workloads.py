@@ -79,7 +79,9 @@ WORKLOADS = {
         frames_per_step=4,
         package="vizdoom",
     ),
-    "pong": Workload("atari_pong", _PONG, envs_per_worker=8, frames_per_step=4, package="ale_py"),
+    "pong": Workload(
+        "atari_pong", _PONG, envs_per_worker=8, frames_per_step=4, package="ale_py", sampled_envs=4
+    ),
     "pong_envpool": Workload(
         "envpool_Pong-v5", _PONG, envs_per_worker=8, frames_per_step=4, package="envpool"
     ),

@@ -44,7 +44,7 @@ class EpisodeEnd:
 class VectorStep:
     """One step of all agents of a split; the arrays are reused by the next step.
 
-    Numbers have the types in which they are summed up: with others an addition takes three times as long.
+    Numbers have the types in which they are summed up: with others an addition takes twice as long.
     """
 
     rewards: np.ndarray  # float64 [agents]
